@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for Meson. BUILD=dir picks another build folder, MESON_ARGS passes options to its first configuration.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+MESON_ARGS ?=
+PYTEST_ARGS ?= -q
+DEMO_ARGS ?= --for 60s
+FUZZ_SECONDS ?= 20
+ALULA = $(BUILD)/src/cli/alula
+
+TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
+	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
+
+.PHONY: all build configure deps demo test unit integration bench install asan lint fuzz clean help
+
+all: build
+
+configure:
+	@tools/install-deps --check build || { echo "run 'make deps' (as root or with sudo) to install it" >&2; exit 1; }
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix $(PREFIX) $(MESON_ARGS)
+
+build: configure
+	@ninja -C $(BUILD)
+
+deps:
+	@tools/install-deps build
+
+demo: deps
+	@$(MAKE) --no-print-directory build
+	@if [ -e /dev/nvidiactl ] || [ -e /dev/dxg ]; then \
+		echo "NVIDIA driver found: watching this machine's GPUs ($(ALULA) watch $(DEMO_ARGS))"; \
+		exec $(ALULA) watch $(DEMO_ARGS); \
+	else \
+		echo "No NVIDIA driver here: playing the recorded H200 session ($(ALULA) demo $(DEMO_ARGS))"; \
+		exec $(ALULA) demo $(DEMO_ARGS); \
+	fi
+
+test:
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory build unit integration
+
+# Both assume a build; `make test` makes one first.
+unit:
+	@meson test -C $(BUILD) --no-rebuild --print-errorlogs
+
+integration:
+	@tools/venv $(BUILD)/venv
+	@$(TEST_ENV) $(BUILD)/venv/bin/python -m pytest $(PYTEST_ARGS) tests/integration
+
+bench:
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory build
+	@tools/venv $(BUILD)/venv
+	@$(TEST_ENV) $(BUILD)/venv/bin/python bench/run $(BENCH_ARGS)
+
+install: build
+	@meson install -C $(BUILD) --no-rebuild $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
+
+# The suite under ASan and UBSan; tests that load our .so into a foreign program are left out (marker `plain`).
+asan:
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-asan \
+		MESON_ARGS="-Db_sanitize=address,undefined -Db_lundef=false"
+	@tools/venv $(BUILD)/venv
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1 sh -ec '\
+		$(MAKE) --no-print-directory unit BUILD=$(BUILD)-asan; \
+		ALULA_SANITIZED=1 ALULA_BIN=$(abspath $(BUILD)-asan)/src/cli/alula ALULA_BUILD=$(abspath $(BUILD)-asan) \
+		ALULA_STANDIN=$(abspath $(BUILD)-asan)/tests/standin/libnvidia-ml.so.1 \
+		$(BUILD)/venv/bin/python -m pytest $(PYTEST_ARGS) -m "not plain" tests/integration'
+
+lint:
+	@tools/install-deps ci
+	@$(MAKE) --no-print-directory build
+	@tools/lint $(BUILD)
+
+fuzz:
+	@tools/install-deps ci
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-*
+
+help:
+	@echo "make            build into $(BUILD)/ (make deps first on a fresh machine)"
+	@echo "make demo       install what is needed, build, and watch the GPUs (or play a recorded session)"
+	@echo "make test       install what is needed, build, run all tests"
+	@echo "make bench      side-by-side measurements against other tools"
+	@echo "make install    install under PREFIX ($(PREFIX)), below DESTDIR if set"
+	@echo "make asan       the tests under AddressSanitizer and UBSan"
+	@echo "make lint       clang-tidy and cppcheck"
+	@echo "make fuzz       libFuzzer on the readers, FUZZ_SECONDS ($(FUZZ_SECONDS)) each"
+	@echo "make clean      remove the build folders"
