@@ -12,7 +12,7 @@ ALULA = $(BUILD)/src/cli/alula
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
 
-.PHONY: all build configure deps demo test unit integration bench install asan lint fuzz clean help
+.PHONY: all build configure deps demo test unit integration bench install asan clang lint fuzz clean help
 
 all: build
 
@@ -69,14 +69,20 @@ asan:
 		ALULA_STANDIN=$(abspath $(BUILD)-asan)/tests/standin/libnvidia-ml.so.1 \
 		$(BUILD)/venv/bin/python -m pytest $(PYTEST_ARGS) -m "not plain" tests/integration'
 
+# The second compiler, and the compile_commands.json that clang-tidy reads.
+clang:
+	@tools/install-deps ci
+	@CC=clang-19 $(MAKE) --no-print-directory build BUILD=$(BUILD)-clang
+
 lint:
 	@tools/install-deps ci
-	@$(MAKE) --no-print-directory build
-	@tools/lint $(BUILD)
+	@$(MAKE) --no-print-directory clang
+	@tools/lint tidy $(BUILD)-clang
+	@tools/lint cppcheck $(BUILD)-clang
 
 fuzz:
 	@tools/install-deps ci
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-*
