@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading small files below a root descriptor ("/" in life, a made tree in tests). Links are not followed out of it.
+#ifndef AL_BASE_FS_H
+#define AL_BASE_FS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// Opens the root folder; negative al_error on failure.
+int al_fs_root(const char *path, int *ret_fd);
+// Reads a whole small file (relative to root_fd, no leading '/') into out[size] with a NUL behind; longer files are cut.
+// Returns the number of bytes, or AL_E_NOENT / AL_E_DENIED / AL_E_GONE / AL_E_IO.
+ssize_t al_fs_read(int root_fd, const char *path, char *out, size_t size);
+ssize_t al_fs_readf(int root_fd, char *out, size_t size, const char *format, ...) __attribute__((format(printf, 4, 5)));
+// Target text of a symbolic link, likewise.
+ssize_t al_fs_link(int root_fd, const char *path, char *out, size_t size);
+int al_fs_u64(int root_fd, const char *path, uint64_t *ret);
+// Reads a whole file by ordinary path into malloc'ed memory of at most max bytes (AL_E_TOOBIG beyond). NUL behind.
+int al_fs_slurp(const char *path, size_t max, char **ret_data, size_t *ret_len);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all subcommands share: common options, opening a session, messages, exit.
+#ifndef AL_CLI_CLI_H
+#define AL_CLI_CLI_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "collect/collect.h"
+#include "detect/settings.h"
+#include "model/source.h"
+
+struct al_cli_options {
+    const char *source;   // "nvml", "scenario:FILE"; NULL: ALULA_SOURCE or nvml
+    const char *gpus;     // --gpu
+    const char *config;   // --config
+    int64_t interval_ns;  // --interval; 0: the config's or 500 ms
+    double speed;         // --speed of a scenario; 1 real time, 0 as fast as possible; < 0 not given
+    bool no_color, force_color, no_cmdline;
+};
+
+// Long options of every subcommand; append to its table and hand unknown values to al_cli_common.
+enum { AL_OPT_SOURCE = 1000, AL_OPT_INTERVAL, AL_OPT_GPU, AL_OPT_NO_COLOR, AL_OPT_COLOR, AL_OPT_NO_CMDLINE, AL_OPT_CONFIG, AL_OPT_SPEED, AL_OPT_HELP };
+#define AL_CLI_COMMON_OPTIONS                                                                                          \
+    {"source", required_argument, NULL, AL_OPT_SOURCE}, {"interval", required_argument, NULL, AL_OPT_INTERVAL},        \
+        {"gpu", required_argument, NULL, AL_OPT_GPU}, {"no-color", no_argument, NULL, AL_OPT_NO_COLOR},                \
+        {"color", no_argument, NULL, AL_OPT_COLOR}, {"no-cmdline", no_argument, NULL, AL_OPT_NO_CMDLINE},              \
+        {"config", required_argument, NULL, AL_OPT_CONFIG}, {"speed", required_argument, NULL, AL_OPT_SPEED},          \
+        {"help", no_argument, NULL, AL_OPT_HELP}
+// Text of those options for a --help page.
+extern const char al_cli_common_help[];
+
+// 0 taken; -1 not one of ours; otherwise an exit status (the message is printed).
+int al_cli_common(struct al_cli_options *o, int option, const char *argument);
+
+struct al_cli_session {
+    struct al_cli_options options;
+    struct al_settings settings;
+    struct al_source *source; // NULL with nvml
+    struct al_device *device;
+    struct al_host *host;
+    struct al_clock clock;
+    struct al_detect *detect; // only with rules
+    struct al_collect *collect;
+    bool demo;                // NVML is the stand-in (ALULA_SCENARIO is set)
+};
+
+// Opens source, host, rules (when asked) and collect. 0, or an exit status with the message printed to stderr.
+int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, struct al_cli_session *ret);
+void al_cli_close(struct al_cli_session *s);
+// One snapshot with the usual time limit; prints the reason and returns an exit status when there is none.
+int al_cli_once(struct al_cli_session *s, int64_t settle_ns, const struct al_snapshot **ret);
+// Set by SIGINT, SIGTERM and SIGPIPE once al_cli_signals was called; a second SIGINT ends at once.
+extern _Atomic int al_cli_stop;
+void al_cli_signals(void);
+
+// "alula: ..." on stderr, one line, cleaned of control bytes.
+void al_cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool al_cli_use_color(const struct al_cli_options *o, FILE *stream);
+// Flushes stdout; a full disk or closed pipe becomes an exit status.
+int al_cli_flush(void);
+
+struct al_command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv); // argv[0] is the command's name; returns the exit status
+};
+extern const struct al_command al_commands[]; // ends with name NULL
+
+int al_cmd_stat(int argc, char **argv);
+int al_cmd_smi(int argc, char **argv);
+int al_cmd_watch(int argc, char **argv);
+int al_cmd_memory(int argc, char **argv);
+int al_cmd_doctor(int argc, char **argv);
+int al_cmd_demo(int argc, char **argv);
+int al_cmd_check_config(int argc, char **argv);
+int al_cmd_help(int argc, char **argv);
+int al_cmd_completion(int argc, char **argv);
+
+#endif

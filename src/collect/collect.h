@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop: device + host -> snapshot -> windows -> rules -> sinks. Threads and lifetimes live here only.
+#ifndef AL_COLLECT_COLLECT_H
+#define AL_COLLECT_COLLECT_H
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "model/source.h"
+
+struct al_collect;
+struct al_detect;
+struct al_series_set;
+
+struct al_collect_options {
+    struct al_device *device; // not taken over
+    struct al_host *host;     // not taken over; NULL: device only
+    struct al_clock *clock;
+    int64_t interval_ns;      // 100 ms and more
+    uint32_t groups;          // what the caller reads itself, besides its sinks' and rules' needs
+    int64_t process_period_ns; // host side of processes; 0: 2 s
+    int64_t slow_period_ns;    // slow groups; 0: 1 s
+    struct al_detect *detect;  // NULL: no rules; not taken over
+    bool inline_device;        // replay: sample on the caller's thread, in step with the clock
+};
+
+int al_collect_new(const struct al_collect_options *options, struct al_collect **ret);
+// Stops the device thread; when a driver call hangs, the thread is left to itself and its memory with it.
+struct al_collect *al_collect_free(struct al_collect *c);
+int al_collect_add_sink(struct al_collect *c, struct al_sink *sink);
+
+// One whole snapshot of all groups, for commands that print once. With settle_ns > 0 a second one is taken that much
+// later, so that rates exist. AL_E_TIMEOUT when the driver does not answer within timeout_ns (the snapshot then says
+// which call hangs). The snapshot stays valid until the next call.
+int al_collect_once(struct al_collect *c, int64_t settle_ns, int64_t timeout_ns, const struct al_snapshot **ret);
+// Ticks until `duration_ns` is over (0: for ever), *stop becomes non-zero, the source ends (AL_E_END) or a sink fails.
+int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int *stop);
+// One attribute, asked on the device thread. AL_E_TIMEOUT as above.
+int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64_t timeout_ns,
+                    struct al_attr_value *ret);
+// Windows of the running session (series/set.h).
+const struct al_series_set *al_collect_series(const struct al_collect *c);
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every threshold, once: config path, C field, unit, default, bounds, help. config/ reads YAML into this struct.
+#ifndef AL_DETECT_SETTINGS_H
+#define AL_DETECT_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+
+// X(section, key, unit, default in base unit, min, max, help). Unit BOOL is 0 or 1, written false or true.
+#define AL_SETTINGS(X)                                                                                                 \
+    X(sampling, interval, SECONDS, 0.5, 0.1, 3600, "time between two ticks")                                           \
+    X(sampling, slow_interval, SECONDS, 1, 0.1, 3600, "time between two readings of the slow groups")                  \
+    X(sampling, process_interval, SECONDS, 2, 0.1, 3600, "time between two readings of the processes' host side")      \
+    X(sampling, window, SECONDS, 60, 1, 86400, "length of the sliding windows")                                        \
+    X(inefficient, enabled, BOOL, 1, 0, 1, "judge running inefficiently and starved by input")                         \
+    X(inefficient, utilization_below, RATIO, 0.20, 0, 1, "utilisation under which a tick counts")                      \
+    X(inefficient, utilization_clear, RATIO, 0.30, 0, 1, "utilisation above which the finding ends")                   \
+    X(inefficient, ticks, COUNT, 5, 1, 100000, "consecutive fresh ticks that must be low")                             \
+    X(inefficient, clear_ticks, COUNT, 3, 1, 100000, "consecutive ticks above the clear limit that end it")            \
+    X(inefficient, io_wait_above, RATIO, 0.05, 0, 1, "I/O wait of a process that makes it starved by input")           \
+    X(memory, enabled, BOOL, 1, 0, 1, "judge memory about to run out")                                                 \
+    X(memory, used_above, RATIO, 0.90, 0, 1, "used share above which rising memory is reported")                       \
+    X(memory, model_size, COUNT, 0, 0, 10000, "model size in billions of parameters; 0: not known, used_above holds")  \
+    X(memory, window, SECONDS, 60, 2, 86400, "time over which the slope is taken")                                     \
+    X(memory, slope_above, BYTES_PER_SECOND, 1048576, 0, 1e15, "smallest slope that counts as rising")                 \
+    X(memory, full_within, SECONDS, 3600, 1, 864000, "report only when full within this time")                         \
+    X(memory, clear_margin, RATIO, 0.02, 0, 1, "fall below the limit by this much ends it")                            \
+    X(memory, baseline_after, SECONDS, 600, 10, 864000, "time after which a job's usual peak is learned")              \
+    X(memory, baseline_margin, RATIO, 0.10, 0, 1, "rise over the learned peak that is reported")                       \
+    X(uneven, enabled, BOOL, 1, 0, 1, "judge uneven GPUs of one job")                                                  \
+    X(uneven, busy_above, RATIO, 0.95, 0, 1, "utilisation of the busy GPU")                                            \
+    X(uneven, idle_below, RATIO, 0.30, 0, 1, "utilisation of all others")                                              \
+    X(uneven, ticks, COUNT, 10, 1, 100000, "consecutive ticks")                                                        \
+    X(throttled, enabled, BOOL, 1, 0, 1, "judge throttling")                                                           \
+    X(throttled, share_above, RATIO, 0.20, 0, 1, "share of the window with a thermal or hardware slowdown")            \
+    X(throttled, power_share_above, RATIO, 0.50, 0, 1, "share of the window at the power cap (level info)")            \
+    X(throttled, ticks, COUNT, 10, 1, 100000, "ticks of the window")                                                   \
+    X(link, enabled, BOOL, 1, 0, 1, "judge degraded links")                                                            \
+    X(link, busy_above, RATIO, 0.10, 0, 1, "utilisation from which the PCIe link must be at its maximum")              \
+    X(link, ticks, COUNT, 5, 1, 100000, "consecutive ticks")                                                           \
+    X(link, replays_above, PER_SECOND, 1, 0, 1e9, "PCIe replays a second that are reported")                           \
+    X(link, nvlink_errors_above, PER_SECOND, 1, 0, 1e9, "NVLink replays and CRC errors a second that are reported")    \
+    X(hardware, enabled, BOOL, 1, 0, 1, "judge hardware errors: ECC, Xid, remapped rows")                              \
+    X(orphan, enabled, BOOL, 1, 0, 1, "judge memory held with no living process")                                      \
+    X(orphan, bytes_above, BYTES, 1073741824, 0, 1e15, "memory that counts")                                           \
+    X(orphan, after, SECONDS, 10, 0, 86400, "time it must last")                                                       \
+    X(contexts, enabled, BOOL, 1, 0, 1, "judge extra contexts on one GPU")                                             \
+    X(contexts, after, SECONDS, 10, 0, 86400, "time it must last")                                                     \
+    X(host_memory, enabled, BOOL, 1, 0, 1, "judge growing host memory")                                                \
+    X(host_memory, window, SECONDS, 120, 10, 86400, "time over which the slope is taken")                              \
+    X(host_memory, slope_above, BYTES_PER_SECOND, 1048576, 0, 1e15, "smallest robust slope of anonymous memory")       \
+    X(host_memory, growth_above, BYTES, 536870912, 0, 1e15, "smallest growth within the window")                       \
+    X(sensor, enabled, BOOL, 1, 0, 1, "report stale or lost sensors and hanging driver calls")                         \
+    X(sensor, stale_after, SECONDS, 5, 0.2, 3600, "age from which a reading is stale")
+
+struct al_settings {
+#define X(section, key, unit, def, min, max, help) double section##_##key;
+    AL_SETTINGS(X)
+#undef X
+};
+
+struct al_setting_info {
+    const char *section, *key;
+    enum al_unit unit;
+    bool is_bool;
+    double def, min, max;
+    const char *help;
+    uint32_t offset; // of the double in struct al_settings
+};
+
+extern const struct al_setting_info al_setting_table[];
+extern const unsigned al_setting_count;
+
+void al_settings_default(struct al_settings *s);
+
+#endif

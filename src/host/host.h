@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backends of struct al_host.
+#ifndef AL_HOST_HOST_H
+#define AL_HOST_HOST_H
+
+#include "model/source.h"
+
+struct al_procfs_options {
+    const char *root;  // "/" or a made tree that holds proc/, sys/, etc/
+    bool no_cmdline;   // leave commands out everywhere
+};
+
+int al_procfs_open(const struct al_procfs_options *options, struct al_host **ret);
+// Plays the host half of `source` (not taken over), its start at start_ns.
+int al_replay_host(struct al_source *source, bool no_cmdline, int64_t start_ns, struct al_host **ret);
+struct al_host *al_host_free(struct al_host *h);
+
+#endif
