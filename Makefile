@@ -17,7 +17,7 @@ TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 all: build
 
 configure:
-	@tools/install-deps --check build || { echo "run 'make deps' (as root or with sudo) to install it" >&2; exit 1; }
+	@tools/install-deps --check || { echo "run 'make deps' (as root or with sudo) to install it" >&2; exit 1; }
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix $(PREFIX) $(MESON_ARGS)
 
 build: configure
