@@ -3,6 +3,7 @@
 #ifndef AL_BASE_UNITS_H
 #define AL_BASE_UNITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum al_unit {

@@ -42,6 +42,7 @@ int al_snapshot_copy(struct al_snapshot *to, const struct al_snapshot *from);
 void al_snapshot_sort(struct al_snapshot *s);
 
 struct al_gpu *al_snapshot_gpu(const struct al_snapshot *s, const char *uuid);
+// Needs procs sorted by pid (al_snapshot_sort).
 struct al_proc *al_snapshot_proc(const struct al_snapshot *s, pid_t pid);
 // Sum of a process's memory over all devices; status tells when nothing is known.
 struct al_value al_snapshot_proc_memory(const struct al_snapshot *s, pid_t pid);

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+static int from_errno(int error) {
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR: return AL_E_NOENT;
+    case EACCES:
+    case EPERM: return AL_E_DENIED;
+    case ESRCH: return AL_E_GONE;
+    case ENOMEM: return AL_E_NOMEM;
+    default: return AL_E_IO;
+    }
+}
+
+int al_fs_root(const char *path, int *ret_fd) {
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return from_errno(errno);
+    *ret_fd = fd;
+    return 0;
+}
+
+// Reads up to size bytes whatever the file's stated size is: /proc files say 0.
+static ssize_t read_up_to(int fd, char *out, size_t size) {
+    size_t len = 0;
+    while (len < size) {
+        ssize_t n = read(fd, out + len, size - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return from_errno(errno);
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    return (ssize_t)len;
+}
+
+ssize_t al_fs_read(int root_fd, const char *path, char *out, size_t size) {
+    if (!size)
+        return AL_E_INVALID;
+    out[0] = '\0';
+    int fd = openat(root_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return from_errno(errno);
+    ssize_t len = read_up_to(fd, out, size - 1);
+    (void)close(fd);
+    out[len > 0 ? len : 0] = '\0';
+    return len;
+}
+
+ssize_t al_fs_readf(int root_fd, char *out, size_t size, const char *format, ...) {
+    char path[512];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(path, sizeof path, format, args);
+    va_end(args);
+    if (len < 0 || (size_t)len >= sizeof path)
+        return AL_E_INVALID;
+    return al_fs_read(root_fd, path, out, size);
+}
+
+ssize_t al_fs_link(int root_fd, const char *path, char *out, size_t size) {
+    if (!size)
+        return AL_E_INVALID;
+    ssize_t len = readlinkat(root_fd, path, out, size - 1);
+    if (len < 0) {
+        out[0] = '\0';
+        return from_errno(errno);
+    }
+    out[len] = '\0';
+    return len;
+}
+
+int al_fs_u64(int root_fd, const char *path, uint64_t *ret) {
+    char text[64];
+    ssize_t len = al_fs_read(root_fd, path, text, sizeof text);
+    if (len < 0)
+        return (int)len;
+    while (len && (text[len - 1] == '\n' || text[len - 1] == ' '))
+        text[--len] = '\0';
+    return al_str_u64(text, ret) ? 0 : AL_E_FORMAT;
+}
+
+static int slurp_fd(int fd, size_t max, char **ret_data, size_t *ret_len) {
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return from_errno(errno);
+    if (S_ISDIR(st.st_mode))
+        return AL_E_FORMAT;
+    size_t cap = st.st_size > 0 && (uint64_t)st.st_size < max ? (size_t)st.st_size + 2 : 65536, len = 0;
+    char *data = NULL;
+    for (;;) {
+        char *more = realloc(data, cap);
+        if (!more) {
+            free(data);
+            return AL_E_NOMEM;
+        }
+        data = more;
+        ssize_t n = read_up_to(fd, data + len, cap - 1 - len);
+        if (n < 0 || len + (size_t)n > max) {
+            free(data);
+            return n < 0 ? (int)n : AL_E_TOOBIG;
+        }
+        len += (size_t)n;
+        if (len < cap - 1)
+            break;
+        cap *= 2;
+    }
+    data[len] = '\0';
+    *ret_data = data;
+    *ret_len = len;
+    return 0;
+}
+
+int al_fs_slurp(const char *path, size_t max, char **ret_data, size_t *ret_len) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return from_errno(errno);
+    int result = slurp_fd(fd, max, ret_data, ret_len);
+    (void)close(fd);
+    return result;
+}

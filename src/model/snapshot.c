@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+
+struct al_snapshot *al_snapshot_new(void) {
+    return calloc(1, sizeof(struct al_snapshot));
+}
+
+struct al_snapshot *al_snapshot_free(struct al_snapshot *s) {
+    if (s) {
+        free(s->gpus);
+        free(s->procs);
+        free(s->rows);
+        free(s);
+    }
+    return NULL;
+}
+
+void al_snapshot_clear(struct al_snapshot *s) {
+    struct al_snapshot kept = *s;
+    memset(s, 0, sizeof *s);
+    s->gpus = kept.gpus;
+    s->procs = kept.procs;
+    s->rows = kept.rows;
+    s->gpu_cap = kept.gpu_cap;
+    s->proc_cap = kept.proc_cap;
+    s->row_cap = kept.row_cap;
+}
+
+// Makes room for `count` entries; false when memory is out.
+static bool reserve(void **array, uint32_t *cap, uint32_t count, size_t size) {
+    if (count <= *cap)
+        return true;
+    uint32_t more = *cap ? *cap : 4;
+    while (more < count)
+        more *= 2;
+    void *p = realloc(*array, (size_t)more * size);
+    if (!p)
+        return false;
+    *array = p;
+    *cap = more;
+    return true;
+}
+
+static void *add(void **array, uint32_t *cap, uint32_t *count, size_t size) {
+    if (!reserve(array, cap, *count + 1, size))
+        return NULL;
+    void *entry = (char *)*array + (size_t)*count * size;
+    memset(entry, 0, size);
+    ++*count;
+    return entry;
+}
+
+struct al_gpu *al_snapshot_add_gpu(struct al_snapshot *s) {
+    if (s->gpu_count >= AL_GPU_MAX)
+        return NULL;
+    struct al_gpu *gpu = add((void **)&s->gpus, &s->gpu_cap, &s->gpu_count, sizeof *s->gpus);
+    if (gpu)
+        gpu->info.parent = -1;
+    return gpu;
+}
+
+struct al_proc *al_snapshot_add_proc(struct al_snapshot *s) {
+    struct al_proc *proc = add((void **)&s->procs, &s->proc_cap, &s->proc_count, sizeof *s->procs);
+    if (proc)
+        proc->rank = proc->local_rank = proc->world_size = proc->node_rank = -1;
+    return proc;
+}
+
+struct al_proc_gpu *al_snapshot_add_row(struct al_snapshot *s) {
+    struct al_proc_gpu *row = add((void **)&s->rows, &s->row_cap, &s->row_count, sizeof *s->rows);
+    if (row)
+        row->gpu_instance = row->compute_instance = UINT32_MAX;
+    return row;
+}
+
+int al_snapshot_copy(struct al_snapshot *to, const struct al_snapshot *from) {
+    if (!reserve((void **)&to->gpus, &to->gpu_cap, from->gpu_count, sizeof *to->gpus) ||
+        !reserve((void **)&to->procs, &to->proc_cap, from->proc_count, sizeof *to->procs) ||
+        !reserve((void **)&to->rows, &to->row_cap, from->row_count, sizeof *to->rows))
+        return AL_E_NOMEM;
+    struct al_snapshot kept = *to;
+    *to = *from;
+    to->gpus = kept.gpus;
+    to->procs = kept.procs;
+    to->rows = kept.rows;
+    to->gpu_cap = kept.gpu_cap;
+    to->proc_cap = kept.proc_cap;
+    to->row_cap = kept.row_cap;
+    if (from->gpu_count)
+        memcpy(to->gpus, from->gpus, from->gpu_count * sizeof *to->gpus);
+    if (from->proc_count)
+        memcpy(to->procs, from->procs, from->proc_count * sizeof *to->procs);
+    if (from->row_count)
+        memcpy(to->rows, from->rows, from->row_count * sizeof *to->rows);
+    return 0;
+}
+
+static int by_pid(const void *a, const void *b) {
+    pid_t x = ((const struct al_proc *)a)->pid, y = ((const struct al_proc *)b)->pid;
+    return (x > y) - (x < y);
+}
+
+static int by_gpu_and_pid(const void *a, const void *b) {
+    const struct al_proc_gpu *x = a, *y = b;
+    if (x->gpu != y->gpu)
+        return x->gpu > y->gpu ? 1 : -1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+void al_snapshot_sort(struct al_snapshot *s) {
+    if (s->proc_count > 1)
+        qsort(s->procs, s->proc_count, sizeof *s->procs, by_pid);
+    if (s->row_count > 1)
+        qsort(s->rows, s->row_count, sizeof *s->rows, by_gpu_and_pid);
+}
+
+struct al_gpu *al_snapshot_gpu(const struct al_snapshot *s, const char *uuid) {
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (strcmp(s->gpus[i].info.uuid, uuid) == 0)
+            return &s->gpus[i];
+    return NULL;
+}
+
+struct al_proc *al_snapshot_proc(const struct al_snapshot *s, pid_t pid) {
+    struct al_proc key = {.pid = pid};
+    return s->proc_count ? bsearch(&key, s->procs, s->proc_count, sizeof key, by_pid) : NULL;
+}
+
+struct al_value al_snapshot_proc_memory(const struct al_snapshot *s, pid_t pid) {
+    struct al_value sum = al_value_none(AL_STATUS_UNREAD);
+    for (uint32_t i = 0; i < s->row_count; i++) {
+        const struct al_proc_gpu *row = &s->rows[i];
+        if (row->pid != pid)
+            continue;
+        if (!al_ok(row->memory_bytes))
+            return row->memory_bytes; // a part is missing: the sum is not known
+        sum.num += row->memory_bytes.num;
+        sum.at_ns = row->memory_bytes.at_ns;
+        sum.status = AL_STATUS_OK;
+    }
+    return sum;
+}
