@@ -10,23 +10,34 @@
 
 struct al_collect;
 struct al_detect;
-struct al_series_set;
 
 struct al_collect_options {
-    struct al_device *device; // not taken over
-    struct al_host *host;     // not taken over; NULL: device only
+    struct al_device *device;  // not taken over
+    struct al_host *host;      // not taken over; NULL: device only
     struct al_clock *clock;
-    int64_t interval_ns;      // 100 ms and more
-    uint32_t groups;          // what the caller reads itself, besides its sinks' and rules' needs
+    int64_t interval_ns;       // 100 ms and more
+    uint32_t groups;           // what the caller reads itself, besides its sinks' and rules' needs
     int64_t process_period_ns; // host side of processes; 0: 2 s
     int64_t slow_period_ns;    // slow groups; 0: 1 s
     struct al_detect *detect;  // NULL: no rules; not taken over
     bool inline_device;        // replay: sample on the caller's thread, in step with the clock
 };
 
+// What the session itself costs and how punctual it is.
+struct al_collect_cost {
+    uint64_t ticks;
+    uint64_t skipped; // ticks left out because the one before took too long
+    uint64_t late;    // ticks whose driver readings were not there in time
+    int64_t jitter_mean_ns, jitter_max_ns; // how late ticks began
+    int64_t wall_ns, process_cpu_ns;       // since al_collect_new
+    int64_t device_cpu_ns;                 // of which the driver thread
+};
+
 int al_collect_new(const struct al_collect_options *options, struct al_collect **ret);
-// Stops the device thread; when a driver call hangs, the thread is left to itself and its memory with it.
-struct al_collect *al_collect_free(struct al_collect *c);
+// Ends the device thread. AL_E_TIMEOUT when it hangs in a driver call: then the device must not be freed, and the
+// process should leave by _exit.
+int al_collect_stop(struct al_collect *c);
+struct al_collect *al_collect_free(struct al_collect *c); // stops first
 int al_collect_add_sink(struct al_collect *c, struct al_sink *sink);
 
 // One whole snapshot of all groups, for commands that print once. With settle_ns > 0 a second one is taken that much
@@ -38,7 +49,8 @@ int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int 
 // One attribute, asked on the device thread. AL_E_TIMEOUT as above.
 int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64_t timeout_ns,
                     struct al_attr_value *ret);
-// Windows of the running session (series/set.h).
-const struct al_series_set *al_collect_series(const struct al_collect *c);
+// The latest snapshot (NULL before the first).
+const struct al_snapshot *al_collect_snapshot(const struct al_collect *c);
+void al_collect_cost(const struct al_collect *c, struct al_collect_cost *ret);
 
 #endif

@@ -14,6 +14,7 @@
     X(sampling, slow_interval, SECONDS, 1, 0.1, 3600, "time between two readings of the slow groups")                  \
     X(sampling, process_interval, SECONDS, 2, 0.1, 3600, "time between two readings of the processes' host side")      \
     X(sampling, window, SECONDS, 60, 1, 86400, "length of the sliding windows")                                        \
+    X(sampling, timeout, SECONDS, 10, 0.1, 3600, "time after which a command that prints once stops waiting for the driver") \
     X(inefficient, enabled, BOOL, 1, 0, 1, "judge running inefficiently and starved by input")                         \
     X(inefficient, utilization_below, RATIO, 0.20, 0, 1, "utilisation under which a tick counts")                      \
     X(inefficient, utilization_clear, RATIO, 0.30, 0, 1, "utilisation above which the finding ends")                   \

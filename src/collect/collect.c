@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/collect.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "collect/merge.h"
+#include "collect/worker.h"
+#include "detect/detect.h"
+#include "model/finding.h"
+
+#define SINKS_MAX 16
+#define DEFAULT_PROCESS_NS (2 * AL_NS_PER_S)
+#define DEFAULT_SLOW_NS AL_NS_PER_S
+
+struct al_collect {
+    struct al_collect_options o;
+    struct al_worker *worker; // NULL when the device is sampled inline
+    struct al_sink *sinks[SINKS_MAX];
+    size_t sink_count;
+    int sink_result;
+
+    struct al_snapshot *now, *slow, *kept; // kept: procs and node of the last host reading
+    bool have_snapshot, driver_late;
+    int64_t slow_asked_ns, fast_taken_ns;
+    int64_t node_ns, procs_ns; // last host readings, 0 never
+    uint64_t ticks, skipped, late;
+    int64_t jitter_sum_ns, jitter_max_ns;
+    int64_t start_wall_ns, start_cpu_ns;
+};
+
+int al_collect_new(const struct al_collect_options *options, struct al_collect **ret) {
+    struct al_collect *c = calloc(1, sizeof *c);
+    if (!c)
+        return AL_E_NOMEM;
+    c->o = *options;
+    if (!c->o.process_period_ns)
+        c->o.process_period_ns = DEFAULT_PROCESS_NS;
+    if (!c->o.slow_period_ns)
+        c->o.slow_period_ns = DEFAULT_SLOW_NS;
+    c->start_wall_ns = al_monotonic_ns();
+    c->start_cpu_ns = al_process_cpu_ns();
+    c->now = al_snapshot_new();
+    c->slow = al_snapshot_new();
+    c->kept = al_snapshot_new();
+    int result = c->now && c->slow && c->kept ? 0 : AL_E_NOMEM;
+    if (!result && !c->o.inline_device)
+        result = al_worker_new(c->o.device, &c->worker);
+    if (result) {
+        al_collect_free(c);
+        return result;
+    }
+    *ret = c;
+    return 0;
+}
+
+int al_collect_stop(struct al_collect *c) {
+    int result = al_worker_free(c->worker);
+    c->worker = NULL;
+    return result;
+}
+
+struct al_collect *al_collect_free(struct al_collect *c) {
+    if (c) {
+        (void)al_collect_stop(c);
+        al_snapshot_free(c->now);
+        al_snapshot_free(c->slow);
+        al_snapshot_free(c->kept);
+        free(c);
+    }
+    return NULL;
+}
+
+int al_collect_add_sink(struct al_collect *c, struct al_sink *sink) {
+    if (c->sink_count == SINKS_MAX)
+        return AL_E_TOOBIG;
+    c->sinks[c->sink_count++] = sink;
+    return 0;
+}
+
+static uint32_t wanted_groups(const struct al_collect *c) {
+    uint32_t groups = c->o.groups;
+    for (size_t i = 0; i < c->sink_count; i++)
+        groups |= c->sinks[i]->ops->groups;
+    return groups | (c->o.detect ? al_detect_groups(c->o.detect) : 0);
+}
+
+// --- the device half ---
+
+static void note_hang(struct al_collect *c) {
+    const char *name = atomic_load(&c->o.device->watch.name);
+    if (!name)
+        return;
+    (void)al_str_copy(c->now->hung_call, sizeof c->now->hung_call, name);
+    c->now->hung_since_ns = atomic_load(&c->o.device->watch.since_ns);
+}
+
+static int sample_inline(struct al_collect *c, uint32_t groups) {
+    al_snapshot_clear(c->now);
+    int result = c->o.device->ops->sample(c->o.device, c->now, groups, al_clock_now(c->o.clock));
+    al_snapshot_sort(c->now);
+    return result;
+}
+
+// Takes what the worker has and says in statuses how old it is.
+static int take(struct al_collect *c, uint32_t groups, int64_t now) {
+    int64_t fast_ns, slow_ns;
+    int result = al_worker_take(c->worker, c->now, c->slow, &fast_ns, &slow_ns);
+    if (fast_ns == c->fast_taken_ns) {
+        al_merge_mark_stale(c->now, AL_FAST_GROUPS);
+        note_hang(c);
+    }
+    c->fast_taken_ns = fast_ns;
+    al_merge_slow(c->now, c->slow);
+    if (slow_ns && now - slow_ns > 3 * c->o.slow_period_ns + c->o.interval_ns)
+        al_merge_mark_stale(c->now, groups & ~(uint32_t)AL_FAST_GROUPS);
+    // The slow round runs between ticks; a hang in it shows at the next tick's request.
+    return fast_ns ? 0 : result;
+}
+
+static int sample_by_worker(struct al_collect *c, uint32_t groups, bool everything, int64_t wait_ns) {
+    int64_t now = al_monotonic_ns();
+    uint32_t slow = groups & ~(uint32_t)AL_FAST_GROUPS & ~(uint32_t)(AL_GROUP_HOST | AL_GROUP_NODE | AL_GROUP_PSS);
+    if (!everything && c->slow_asked_ns && now - c->slow_asked_ns < c->o.slow_period_ns - c->o.interval_ns / 2)
+        slow = 0;
+    if (al_worker_request(c->worker, (groups & AL_FAST_GROUPS) | AL_GROUP_FAST, slow) == 0 && slow)
+        c->slow_asked_ns = now;
+    // While a call hangs there is no use in waiting for it at every tick.
+    int result = al_worker_wait(c->worker, everything, c->driver_late && !everything ? AL_NS_PER_MS : wait_ns);
+    c->driver_late = result != 0;
+    c->late += result != 0;
+    int taken = take(c, groups, now);
+    if (c->driver_late)
+        note_hang(c);
+    return everything && result ? result : taken;
+}
+
+// --- the host half ---
+
+// True when the GPU side names a process that the kept host reading does not have.
+static bool new_process(const struct al_collect *c) {
+    for (uint32_t i = 0; i < c->now->row_count; i++)
+        if (!al_snapshot_proc(c->kept, c->now->rows[i].pid))
+            return true;
+    return false;
+}
+
+static int copy_procs(struct al_snapshot *to, const struct al_snapshot *from) {
+    to->proc_count = 0;
+    for (uint32_t i = 0; i < from->proc_count; i++) {
+        struct al_proc *p = al_snapshot_add_proc(to);
+        if (!p)
+            return AL_E_NOMEM;
+        *p = from->procs[i];
+    }
+    return 0;
+}
+
+// The device half already wrote the driver's versions into the node; the rest comes from the host reading.
+static void copy_node(struct al_node *to, const struct al_node *from) {
+    struct al_node device = *to;
+    *to = *from;
+    memcpy(to->driver_version, device.driver_version, sizeof to->driver_version);
+    memcpy(to->nvml_version, device.nvml_version, sizeof to->nvml_version);
+    memcpy(to->cuda_version, device.cuda_version, sizeof to->cuda_version);
+}
+
+static int sample_host(struct al_collect *c, uint32_t groups, bool everything) {
+    int64_t now = al_clock_now(c->o.clock);
+    int result = 0;
+    if (!c->o.host)
+        return 0;
+    if (everything || !c->node_ns || now - c->node_ns >= c->o.slow_period_ns - c->o.interval_ns / 2) {
+        result = c->o.host->ops->node(c->o.host, c->kept, now);
+        c->node_ns = now;
+    }
+    copy_node(&c->now->node, &c->kept->node);
+    if (result || !(groups & (AL_GROUP_HOST | AL_GROUP_PSS)))
+        return result;
+    if (!everything && c->procs_ns && now - c->procs_ns < c->o.process_period_ns - c->o.interval_ns / 2 &&
+        !new_process(c))
+        return copy_procs(c->now, c->kept);
+    result = c->o.host->ops->processes(c->o.host, c->now, groups, now);
+    al_snapshot_sort(c->now);
+    c->procs_ns = now;
+    return result ? result : copy_procs(c->kept, c->now);
+}
+
+// --- ticks ---
+
+static int take_snapshot(struct al_collect *c, bool everything, int64_t wait_ns) {
+    uint32_t groups = wanted_groups(c);
+    uint64_t tick = c->ticks;
+    int64_t jitter = c->now->jitter_ns;
+    int result = c->worker ? sample_by_worker(c, groups, everything, wait_ns) : sample_inline(c, groups);
+    c->now->tick = tick;
+    c->now->jitter_ns = jitter;
+    c->now->monotonic_ns = al_clock_now(c->o.clock);
+    c->now->realtime_ns = al_clock_realtime(c->o.clock);
+    c->now->interval_ns = c->o.interval_ns;
+    c->now->groups = groups;
+    if (result)
+        return result;
+    c->have_snapshot = true;
+    return sample_host(c, groups, everything);
+}
+
+int al_collect_once(struct al_collect *c, int64_t settle_ns, int64_t timeout_ns, const struct al_snapshot **ret) {
+    c->ticks++;
+    int result = take_snapshot(c, true, timeout_ns);
+    if (!result && settle_ns > 0) {
+        (void)al_clock_sleep_until(c->o.clock, al_clock_now(c->o.clock) + settle_ns);
+        c->ticks++;
+        result = take_snapshot(c, true, timeout_ns);
+    }
+    *ret = c->now;
+    return result;
+}
+
+static void emit(void *user, const struct al_finding *finding) {
+    struct al_collect *c = user;
+    struct al_finding f = *finding;
+    if (!f.began_realtime_ns)
+        f.began_realtime_ns = c->now->realtime_ns - (c->now->monotonic_ns - f.began_ns);
+    for (size_t i = 0; i < c->sink_count && !c->sink_result; i++)
+        if (c->sinks[i]->ops->finding)
+            c->sink_result = c->sinks[i]->ops->finding(c->sinks[i], c->now, &f);
+}
+
+static int one_tick(struct al_collect *c) {
+    c->ticks++;
+    // The first round opens devices and reads what is constant: it may take longer than the rest.
+    int64_t wait = c->have_snapshot ? c->o.interval_ns * 4 / 5 : 5 * AL_NS_PER_S;
+    int result = take_snapshot(c, false, wait);
+    if (result)
+        return result;
+    for (size_t i = 0; i < c->sink_count && !c->sink_result; i++)
+        if (c->sinks[i]->ops->tick)
+            c->sink_result = c->sinks[i]->ops->tick(c->sinks[i], c->now);
+    if (!c->sink_result && c->o.detect)
+        result = al_detect_tick(c->o.detect, c->now, emit, c);
+    return c->sink_result ? c->sink_result : result;
+}
+
+static void note_jitter(struct al_collect *c, int64_t due) {
+    int64_t jitter = al_clock_now(c->o.clock) - due;
+    c->now->jitter_ns = jitter;
+    c->jitter_sum_ns += jitter;
+    if (jitter > c->jitter_max_ns)
+        c->jitter_max_ns = jitter;
+}
+
+int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int *stop) {
+    int64_t start = al_clock_now(c->o.clock), due = start;
+    for (;;) {
+        note_jitter(c, due);
+        int result = one_tick(c);
+        if (result || atomic_load(stop))
+            return result;
+        due += c->o.interval_ns;
+        int64_t now = al_clock_now(c->o.clock);
+        if (now > due) { // too slow, or the machine slept: go on in step, and say how many were left out
+            int64_t missed = (now - due) / c->o.interval_ns;
+            c->skipped += (uint64_t)missed;
+            due += missed * c->o.interval_ns;
+        }
+        if (duration_ns && due - start > duration_ns)
+            return 0;
+        while (!al_clock_sleep_until(c->o.clock, due) && !atomic_load(stop))
+            continue;
+        if (atomic_load(stop))
+            return 0;
+    }
+}
+
+int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64_t timeout_ns,
+                    struct al_attr_value *ret) {
+    if (c->worker)
+        return al_worker_attr(c->worker, gpu, attr, timeout_ns, ret);
+    return c->o.device->ops->attr(c->o.device, gpu, attr, ret);
+}
+
+const struct al_snapshot *al_collect_snapshot(const struct al_collect *c) {
+    return c->have_snapshot ? c->now : NULL;
+}
+
+void al_collect_cost(const struct al_collect *c, struct al_collect_cost *ret) {
+    *ret = (struct al_collect_cost){.ticks = c->ticks,
+                                    .skipped = c->skipped,
+                                    .late = c->late,
+                                    .jitter_mean_ns = c->ticks ? c->jitter_sum_ns / (int64_t)c->ticks : 0,
+                                    .jitter_max_ns = c->jitter_max_ns,
+                                    .wall_ns = al_monotonic_ns() - c->start_wall_ns,
+                                    .process_cpu_ns = al_process_cpu_ns() - c->start_cpu_ns,
+                                    .device_cpu_ns = c->worker ? al_worker_cpu_ns(c->worker) : 0};
+}
