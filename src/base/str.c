@@ -9,8 +9,8 @@
 
 #include "base/buf.h"
 
-// Length of the valid UTF-8 sequence at text (at most max bytes), or 0. Overlong forms and surrogates are invalid.
-static size_t utf8_len(const unsigned char *t, size_t max) {
+// Overlong forms and surrogates are invalid too.
+size_t al_utf8_len(const unsigned char *t, size_t max) {
     size_t len;
     if (t[0] < 0x80)
         return 1;
@@ -111,7 +111,7 @@ void al_json_string(struct al_buf *b, const char *text) {
     size_t left = strlen(text);
     const unsigned char *t = (const unsigned char *)text;
     while (left) {
-        size_t len = utf8_len(t, left);
+        size_t len = al_utf8_len(t, left);
         if (!len) {
             al_buf_str(b, "\xef\xbf\xbd");
             len = 1;
@@ -142,7 +142,7 @@ void al_term_string(struct al_buf *b, const char *text) {
     size_t left = strlen(text);
     const unsigned char *t = (const unsigned char *)text;
     while (left) {
-        size_t len = utf8_len(t, left);
+        size_t len = al_utf8_len(t, left);
         if (!len || *t < 0x20 || *t == 0x7f || is_c1(t, len)) {
             al_buf_char(b, '?');
             len = len ? len : 1;
@@ -158,7 +158,7 @@ char *al_str_clean(char *text) {
     size_t left = strlen(text);
     unsigned char *t = (unsigned char *)text;
     while (left) {
-        size_t len = utf8_len(t, left);
+        size_t len = al_utf8_len(t, left);
         if (!len || *t < 0x20 || *t == 0x7f) {
             *t = '?';
             len = len ? len : 1;

@@ -13,6 +13,8 @@ struct al_buf;
 bool al_str_copy(char *out, size_t size, const char *text);
 bool al_str_copy_n(char *out, size_t size, const char *text, size_t len);
 bool al_str_equal(const char *a, const char *b); // both may be NULL
+// Length of the valid UTF-8 sequence at text (at most max bytes, max > 0), or 0 when there is none.
+size_t al_utf8_len(const unsigned char *text, size_t max);
 bool al_str_starts(const char *text, const char *prefix);
 bool al_str_ends(const char *text, const char *suffix);
 // Whole-string parses: false on empty text, trailing bytes or overflow. Never look at the locale.
