@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function a test file; main.c runs them all.
+#ifndef AL_TEST_EXPORT_SUITES_H
+#define AL_TEST_EXPORT_SUITES_H
+
+extern const char *al_test_golden_dir; // tests/golden
+
+int al_test_gpustat(void);
+
+#endif
