@@ -6,6 +6,7 @@ const char *al_test_golden_dir;
 int main(int argc, char **argv) {
     al_test_golden_dir = argc > 1 ? argv[1] : "tests/golden";
     int failed = 0;
+    failed += al_test_compat();
     failed += al_test_gpustat();
     return failed != 0;
 }

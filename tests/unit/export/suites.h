@@ -5,6 +5,7 @@
 
 extern const char *al_test_golden_dir; // tests/golden
 
+int al_test_compat(void);
 int al_test_gpustat(void);
 
 #endif
