@@ -22,9 +22,20 @@ struct al_cli_options {
     double speed;         // --speed of a scenario; 1 real time, 0 as fast as possible; < 0 not given
     bool no_color, force_color, no_cmdline;
 };
+#define AL_CLI_OPTIONS_INIT {.speed = -1}
 
 // Long options of every subcommand; append to its table and hand unknown values to al_cli_common.
-enum { AL_OPT_SOURCE = 1000, AL_OPT_INTERVAL, AL_OPT_GPU, AL_OPT_NO_COLOR, AL_OPT_COLOR, AL_OPT_NO_CMDLINE, AL_OPT_CONFIG, AL_OPT_SPEED, AL_OPT_HELP };
+enum {
+    AL_OPT_SOURCE = 1000,
+    AL_OPT_INTERVAL,
+    AL_OPT_GPU,
+    AL_OPT_NO_COLOR,
+    AL_OPT_COLOR,
+    AL_OPT_NO_CMDLINE,
+    AL_OPT_CONFIG,
+    AL_OPT_SPEED,
+    AL_OPT_HELP
+};
 #define AL_CLI_COMMON_OPTIONS                                                                                          \
     {"source", required_argument, NULL, AL_OPT_SOURCE}, {"interval", required_argument, NULL, AL_OPT_INTERVAL},        \
         {"gpu", required_argument, NULL, AL_OPT_GPU}, {"no-color", no_argument, NULL, AL_OPT_NO_COLOR},                \
@@ -46,16 +57,21 @@ struct al_cli_session {
     struct al_clock clock;
     struct al_detect *detect; // only with rules
     struct al_collect *collect;
-    bool demo;                // NVML is the stand-in (ALULA_SCENARIO is set)
+    bool demo;                // NVML is the stand-in and the host side comes from its scenario too
+    int hang_status;          // exit status for the case that al_cli_close finds a hanging driver
 };
 
+// Defaults overlaid with the file (NULL: defaults alone). 0, or an exit status with the message printed.
+int al_cli_load_config(const char *path, struct al_settings *ret);
 // Opens source, host, rules (when asked) and collect. 0, or an exit status with the message printed to stderr.
 int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, struct al_cli_session *ret);
+// When the driver hangs in a call it does not return: it leaves with hang_status.
 void al_cli_close(struct al_cli_session *s);
 // One snapshot with the usual time limit; prints the reason and returns an exit status when there is none.
 int al_cli_once(struct al_cli_session *s, int64_t settle_ns, const struct al_snapshot **ret);
 // Set by SIGINT, SIGTERM and SIGPIPE once al_cli_signals was called; a second SIGINT ends at once.
 extern _Atomic int al_cli_stop;
+extern _Atomic int al_cli_reload; // set by SIGHUP
 void al_cli_signals(void);
 
 // "alula: ..." on stderr, one line, cleaned of control bytes.

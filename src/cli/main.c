@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "alula-version.h"
+#include "cli/cli.h"
+
+const struct al_command al_commands[] = {
+    {"watch", "one line a tick and a line a finding (text, JSON Lines)", al_cmd_watch},
+    {"stat", "one line a GPU, in gpustat's format", al_cmd_stat},
+    {"smi", "nvidia-smi's queries, dmon, pmon and -L, byte for byte", al_cmd_smi},
+    {"memory", "GPU memory of one process on each GPU", al_cmd_memory},
+    {"doctor", "check driver, library, permissions, and say what to do", al_cmd_doctor},
+    {"demo", "play a recorded H200 session through the stand-in driver", al_cmd_demo},
+    {"check-config", "check a config file, or print all settings", al_cmd_check_config},
+    {"completion", "print shell completion for bash, zsh or fish", al_cmd_completion},
+    {"help", "help on a command or a metric", al_cmd_help},
+    {NULL, NULL, NULL},
+};
+
+static void usage(FILE *out) {
+    fprintf(out, "Usage: alula COMMAND [options]\n"
+                 "Watches LLM training and serving on NVIDIA GPUs: why a GPU idles, where memory goes, what breaks next.\n\n"
+                 "Commands:\n");
+    for (const struct al_command *c = al_commands; c->name; c++)
+        fprintf(out, "  %-14s%s\n", c->name, c->summary);
+    fprintf(out, "\nalula COMMAND --help tells a command's options; alula help METRIC what a metric means.\n"
+                 "Try: alula watch, alula stat, alula doctor, or alula demo where there is no GPU.\n");
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        usage(stderr);
+        return al_error_exit_status(AL_E_INVALID);
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        usage(stdout);
+        return al_cli_flush();
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        printf("alula %s\n", AL_VERSION);
+        return al_cli_flush();
+    }
+    for (const struct al_command *c = al_commands; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return c->run(argc - 1, argv + 1);
+    al_cli_error("no command %s; alula --help lists them", name);
+    return al_error_exit_status(AL_E_INVALID);
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/dl.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "base/units.h"
+
+static void errors_have_text_and_status(void **state) {
+    (void)state;
+    assert_string_equal(al_error_text(0), "ok");
+    assert_string_equal(al_error_text(AL_E_NOGPU), "no GPU found");
+    assert_string_equal(al_error_text(-12345), "unknown error");
+    assert_int_equal(al_error_exit_status(0), 0);
+    assert_int_equal(al_error_exit_status(AL_E_NOLIB), 12);
+    assert_int_equal(al_error_exit_status(AL_E_CONFIG), 2);
+}
+
+static void numbers_read_back(void **state) {
+    (void)state;
+    static const double values[] = {0, -0.0, 1, 0.93, 1e300, 0.1 + 0.2, 9007199254740991.0, 1.0 / 3, 5e-324};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        struct al_buf b = AL_BUF_INIT;
+        al_buf_number(&b, values[i]);
+        assert_true(strtod(b.data, NULL) == values[i]);
+        al_buf_free(&b);
+    }
+    struct al_buf b = AL_BUF_INIT;
+    al_buf_number(&b, NAN);
+    assert_string_equal(b.data, "null");
+    al_buf_clear(&b);
+    al_buf_number(&b, 0.93);
+    al_buf_char(&b, ' ');
+    al_buf_fixed(&b, 655.255, 2);
+    al_buf_pad(&b, '.', 3);
+    assert_string_equal(b.data, "0.93 655.25...");
+    al_buf_free(&b);
+}
+
+static void numbers_ignore_the_locale(void **state) {
+    (void)state;
+    // Not every machine has a comma locale; where it is missing the default one is tested.
+    (void)(setlocale(LC_NUMERIC, "de_DE.UTF-8") || setlocale(LC_NUMERIC, "fr_FR.UTF-8"));
+    char text[64];
+    (void)al_fmt_fixed(text, sizeof text, -1234.5, 2);
+    assert_string_equal(text, "-1234.50");
+    double value = 0;
+    assert_true(al_str_double("1.5", &value));
+    assert_true(value == 1.5);
+    assert_false(al_str_double("1,5", &value));
+    setlocale(LC_NUMERIC, "C");
+}
+
+static void sizes_and_times_for_people(void **state) {
+    (void)state;
+    char text[32];
+    (void)al_fmt_bytes(text, sizeof text, 132.8 * 1073741824.0);
+    assert_string_equal(text, "132.8 GiB");
+    (void)al_fmt_bytes(text, sizeof text, 12);
+    assert_string_equal(text, "12 B");
+    (void)al_fmt_duration(text, sizeof text, 0.0042);
+    assert_string_equal(text, "4.2 ms");
+    (void)al_fmt_duration(text, sizeof text, 6.04);
+    assert_string_equal(text, "6.0 s");
+    (void)al_fmt_duration(text, sizeof text, 7200);
+    assert_string_equal(text, "2.0 h");
+    (void)al_fmt_duration(text, sizeof text, 300);
+    assert_string_equal(text, "5 min");
+}
+
+static void strings_are_cut_whole(void **state) {
+    (void)state;
+    char out[6];
+    assert_true(al_str_copy(out, sizeof out, "abcde"));
+    assert_false(al_str_copy(out, sizeof out, "abcd\xc3\xa9"));
+    assert_string_equal(out, "abcd");
+    assert_true(al_str_starts("GPU-1", "GPU-"));
+    assert_true(al_str_ends("x.so.1", ".so.1"));
+    uint64_t u;
+    int64_t i;
+    assert_true(al_str_u64("18446744073709551615", &u));
+    assert_false(al_str_u64("18446744073709551616", &u));
+    assert_false(al_str_u64("", &u));
+    assert_false(al_str_u64("1 ", &u));
+    assert_true(al_str_i64("-5", &i));
+    assert_int_equal(i, -5);
+    double d;
+    assert_false(al_str_double("nan", &d));
+    assert_false(al_str_double("0x10", &d));
+    assert_false(al_str_double(" 1", &d));
+}
+
+static void hostile_text_is_made_safe(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    al_json_string(&b, "a\"\\\n\x1b[31m\xff\xc3\xa9");
+    assert_string_equal(b.data, "\"a\\\"\\\\\\n\\u001b[31m\xef\xbf\xbd\xc3\xa9\"");
+    al_buf_clear(&b);
+    al_term_string(&b, "p\x1b[2J\n\xc2\x9b" "x\xe2\x82\xac\xed\xa0\x80");
+    assert_string_equal(b.data, "p?[2J??x\xe2\x82\xac???");
+    al_buf_free(&b);
+    char text[] = "a\tb\x7f\xc2\x85";
+    assert_string_equal(al_str_clean(text), "a?b???");
+}
+
+static void quantities_need_their_unit(void **state) {
+    (void)state;
+    double v;
+    assert_int_equal(al_unit_parse("500ms", AL_UNIT_SECONDS, &v), 0);
+    assert_true(v == 0.5);
+    assert_int_equal(al_unit_parse("20 %", AL_UNIT_RATIO, &v), 0);
+    assert_true(v == 0.2);
+    assert_int_equal(al_unit_parse("0.2", AL_UNIT_RATIO, &v), 0);
+    assert_int_equal(al_unit_parse("10GiB", AL_UNIT_BYTES, &v), 0);
+    assert_true(v == 10737418240.0);
+    assert_int_equal(al_unit_parse("1980 MHz", AL_UNIT_HERTZ, &v), 0);
+    assert_true(v == 1980e6);
+    assert_int_equal(al_unit_parse("5", AL_UNIT_SECONDS, &v), AL_E_INVALID);
+    assert_int_equal(al_unit_parse("5GiB", AL_UNIT_SECONDS, &v), AL_E_INVALID);
+    assert_int_equal(al_unit_parse("x", AL_UNIT_SECONDS, &v), AL_E_FORMAT);
+    assert_int_equal(al_unit_parse("", AL_UNIT_COUNT, &v), AL_E_FORMAT);
+    assert_int_equal(al_unit_parse("true", AL_UNIT_BOOL, &v), 0);
+    assert_true(v == 1);
+    assert_int_equal(al_unit_parse("maybe", AL_UNIT_BOOL, &v), AL_E_FORMAT);
+    assert_int_equal(al_unit_parse("1e3", AL_UNIT_COUNT, &v), 0);
+    assert_true(v == 1000);
+}
+
+static void files_are_read_below_the_root(void **state) {
+    (void)state;
+    char dir[] = "/tmp/alula-test-XXXXXX", path[64], text[8];
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof path, "%s/f", dir);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "123456789\n", 10), 10);
+    close(fd);
+    int root;
+    assert_int_equal(al_fs_root(dir, &root), 0);
+    assert_int_equal(al_fs_read(root, "f", text, sizeof text), 7);
+    assert_string_equal(text, "1234567");
+    uint64_t u;
+    assert_int_equal(al_fs_u64(root, "f", &u), 0);
+    assert_int_equal(u, 123456789);
+    assert_int_equal(al_fs_read(root, "none", text, sizeof text), AL_E_NOENT);
+    assert_string_equal(text, "");
+    char *data;
+    size_t len;
+    assert_int_equal(al_fs_slurp(path, 100, &data, &len), 0);
+    assert_int_equal(len, 10);
+    free(data);
+    assert_int_equal(al_fs_slurp(path, 9, &data, &len), AL_E_TOOBIG);
+    assert_int_equal(al_fs_slurp(dir, 9, &data, &len), AL_E_FORMAT);
+    close(root);
+    unlink(path);
+    rmdir(dir);
+}
+
+static void virtual_time_stands_until_it_is_turned(void **state) {
+    (void)state;
+    struct al_clock c;
+    al_clock_virtual(&c, 1000, 5000, 0);
+    assert_int_equal(al_clock_now(&c), 1000);
+    assert_int_equal(al_clock_realtime(&c), 5000);
+    assert_true(al_clock_sleep_until(&c, 60 * AL_NS_PER_S));
+    assert_int_equal(al_clock_now(&c), 60 * AL_NS_PER_S);
+    assert_true(al_clock_sleep_until(&c, 5));
+    assert_int_equal(al_clock_now(&c), 60 * AL_NS_PER_S);
+    assert_int_equal(al_clock_realtime(&c), 60 * AL_NS_PER_S + 4000);
+}
+
+static void missing_symbols_are_named(void **state) {
+    (void)state;
+    struct {
+        void (*absent)(void);
+        double (*cosine)(double);
+    } table;
+    const struct al_dl_symbol optional[] = {{"al_no_such", offsetof(__typeof__(table), absent), false},
+                                            {"cos", offsetof(__typeof__(table), cosine), true}};
+    const struct al_dl_symbol required[] = {{"al_no_such", 0, true}};
+    const char *const none[] = {"libal-no-such.so.9", NULL}, *const some[] = {"libal-no-such.so.9", "libm.so.6", NULL};
+    const char *path = NULL, *missing = NULL;
+    char why[128];
+    void *handle = NULL;
+    assert_int_equal(al_dl_open(none, &handle, &path, why, sizeof why), AL_E_NOLIB);
+    assert_non_null(strstr(why, "libal-no-such"));
+    assert_int_equal(al_dl_open(some, &handle, &path, why, sizeof why), 0);
+    assert_string_equal(path, "libm.so.6");
+    assert_int_equal(al_dl_resolve(handle, optional, 2, &table, &missing), 0);
+    assert_null(table.absent);
+    assert_true(table.cosine(0) == 1);
+    assert_int_equal(al_dl_resolve(handle, required, 1, &table, &missing), AL_E_NOSYM);
+    assert_string_equal(missing, "al_no_such");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_have_text_and_status),
+        cmocka_unit_test(numbers_read_back),
+        cmocka_unit_test(numbers_ignore_the_locale),
+        cmocka_unit_test(sizes_and_times_for_people),
+        cmocka_unit_test(strings_are_cut_whole),
+        cmocka_unit_test(hostile_text_is_made_safe),
+        cmocka_unit_test(quantities_need_their_unit),
+        cmocka_unit_test(files_are_read_below_the_root),
+        cmocka_unit_test(virtual_time_stands_until_it_is_turned),
+        cmocka_unit_test(missing_symbols_are_named),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

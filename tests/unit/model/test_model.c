@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "model/finding.h"
+#include "model/select.h"
+#include "model/snapshot.h"
+#include "model/attr.h"
+
+// Units live in names: the name of a metric ends in the word of its unit.
+static void metric_names_carry_their_unit(void **state) {
+    (void)state;
+    for (int i = 0; i < AL_GPU_METRIC_COUNT; i++) {
+        const struct al_metric_info *m = &al_gpu_metrics[i];
+        const char *unit = al_unit_word(m->unit);
+        size_t n = strlen(m->name), u = strlen(unit);
+        if (u && (n < u || strcmp(m->name + n - u, unit) != 0))
+            fail_msg("%s does not end in %s", m->name, unit);
+        assert_int_equal(al_gpu_metric_find(m->name), i); // unique
+        assert_true(strlen(m->help) > 10 && *m->resolution && *m->generations);
+        assert_string_not_equal(al_group_word(m->group), "?");
+    }
+    assert_int_equal(al_gpu_metric_find("no_such"), -1);
+}
+
+static void words_go_both_ways(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < AL_STATUS_COUNT; i++)
+        assert_int_equal(al_status_from_word(al_status_word(i)), (int)i);
+    assert_int_equal(al_status_from_word("nonsense"), -1);
+    assert_string_equal(al_status_smi(AL_STATUS_DENIED), "[Insufficient Permissions]");
+    assert_int_equal(al_role_from_word("worker"), AL_ROLE_WORKER);
+    assert_int_equal(al_level_from_word("critical"), AL_LEVEL_CRITICAL);
+    for (int i = 0; i < AL_ATTR_COUNT; i++)
+        assert_int_equal(al_attr_find(al_attrs[i].name), i);
+}
+
+static void snapshots_grow_copy_and_sort(void **state) {
+    (void)state;
+    struct al_snapshot *a = al_snapshot_new(), *b = al_snapshot_new();
+    for (int i = 0; i < AL_GPU_MAX; i++) {
+        struct al_gpu *g = al_snapshot_add_gpu(a);
+        assert_non_null(g);
+        (void)snprintf(g->info.uuid, sizeof g->info.uuid, "GPU-%d", i);
+    }
+    assert_null(al_snapshot_add_gpu(a));
+    for (int pid = 100; pid > 0; pid--)
+        al_snapshot_add_proc(a)->pid = pid;
+    al_snapshot_add_row(a)->gpu = 3;
+    al_snapshot_add_row(a)->gpu = 1;
+    al_snapshot_sort(a);
+    assert_int_equal(a->rows[0].gpu, 1);
+    assert_int_equal(al_snapshot_copy(b, a), 0);
+    assert_int_equal(al_snapshot_proc(b, 42)->pid, 42);
+    assert_null(al_snapshot_proc(b, 101));
+    assert_ptr_equal(al_snapshot_gpu(b, "GPU-7"), &b->gpus[7]);
+    assert_int_equal(b->procs[0].rank, -1);
+    al_snapshot_clear(b);
+    assert_int_equal(b->gpu_count, 0);
+    assert_non_null(b->gpus);
+    al_snapshot_free(a);
+    assert_null(al_snapshot_free(b));
+}
+
+static void memory_of_a_process_is_summed_or_unknown(void **state) {
+    (void)state;
+    struct al_snapshot *s = al_snapshot_new();
+    for (uint32_t i = 0; i < 2; i++) {
+        struct al_proc_gpu *r = al_snapshot_add_row(s);
+        r->pid = 7;
+        r->gpu = i;
+        r->memory_bytes = al_value_ok(100, 1);
+    }
+    struct al_value v = al_snapshot_proc_memory(s, 7);
+    assert_true(al_ok(v) && v.num == 200);
+    assert_int_equal(al_snapshot_proc_memory(s, 8).status, AL_STATUS_UNREAD);
+    s->rows[1].memory_bytes = al_value_none(AL_STATUS_UNSUPPORTED);
+    assert_int_equal(al_snapshot_proc_memory(s, 7).status, AL_STATUS_UNSUPPORTED);
+    al_snapshot_free(s);
+}
+
+static void gpus_are_chosen_by_index_uuid_and_bus(void **state) {
+    (void)state;
+    struct al_gpu_info g = {.uuid = "GPU-a1b2c3d4-0000", .pci_bus_id = "00000000:83:00.0", .index = 2};
+    assert_true(al_gpu_selected(NULL, &g));
+    assert_true(al_gpu_selected("", &g));
+    assert_true(al_gpu_selected("0, 2", &g));
+    assert_false(al_gpu_selected("0,1", &g));
+    assert_true(al_gpu_selected("gpu-A1B2", &g));
+    assert_false(al_gpu_selected("GPU-b", &g));
+    assert_true(al_gpu_selected("83:00.0", &g));
+    assert_true(al_gpu_selected("0000:83:00.0", &g));
+    assert_false(al_gpu_selected("0001:83:00.0", &g));
+    assert_false(al_gpu_selected("84:00.0", &g));
+    char item[32];
+    assert_int_equal(al_gpu_select_check("0,GPU-1,83:00.0", item, sizeof item), 0);
+    assert_int_equal(al_gpu_select_check("0,foo", item, sizeof item), AL_E_INVALID);
+    assert_string_equal(item, "foo");
+    assert_int_equal(al_gpu_select_check("0,,1", item, sizeof item), AL_E_INVALID);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(metric_names_carry_their_unit),
+        cmocka_unit_test(words_go_both_ways),
+        cmocka_unit_test(snapshots_grow_copy_and_sort),
+        cmocka_unit_test(memory_of_a_process_is_summed_or_unknown),
+        cmocka_unit_test(gpus_are_chosen_by_index_uuid_and_bus),
+    };
+    return cmocka_run_group_tests_name("model", tests, NULL, NULL);
+}
