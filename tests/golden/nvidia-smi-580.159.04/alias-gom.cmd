@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=gom --format=csv
+# died of signal 11

@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=index --format=csv
+# CUDA_VISIBLE_DEVICES=

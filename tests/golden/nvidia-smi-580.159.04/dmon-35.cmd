@@ -1,0 +1,1 @@
+nvidia-smi dmon -c 35

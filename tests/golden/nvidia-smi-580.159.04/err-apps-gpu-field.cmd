@@ -1,0 +1,1 @@
+nvidia-smi --query-compute-apps=pid,utilization.gpu --format=csv

@@ -1,0 +1,1 @@
+nvidia-smi --query-compute-apps=foo --format=csv

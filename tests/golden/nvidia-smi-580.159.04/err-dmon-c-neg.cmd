@@ -1,0 +1,2 @@
+nvidia-smi dmon -c -1
+# sent signal 15 after 8.0 s

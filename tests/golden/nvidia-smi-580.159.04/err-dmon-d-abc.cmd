@@ -1,0 +1,1 @@
+nvidia-smi dmon -d abc -c 1

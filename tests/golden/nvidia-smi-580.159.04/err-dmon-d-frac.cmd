@@ -1,0 +1,1 @@
+nvidia-smi dmon -d 0.5 -c 1

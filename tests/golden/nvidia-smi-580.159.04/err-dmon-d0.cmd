@@ -1,0 +1,1 @@
+nvidia-smi dmon -d 0 -c 1

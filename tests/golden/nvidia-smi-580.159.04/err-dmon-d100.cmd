@@ -1,0 +1,1 @@
+nvidia-smi dmon -d 100 -c 1

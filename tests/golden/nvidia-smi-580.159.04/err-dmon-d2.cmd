@@ -1,0 +1,1 @@
+nvidia-smi dmon -d 2 -c 2

@@ -1,0 +1,1 @@
+nvidia-smi dmon -f /nonexistent/x -c 1

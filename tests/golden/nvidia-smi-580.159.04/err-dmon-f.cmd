@@ -1,0 +1,1 @@
+nvidia-smi dmon -f /tmp/dmon.f -c 2

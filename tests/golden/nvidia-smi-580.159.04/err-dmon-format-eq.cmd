@@ -1,0 +1,1 @@
+nvidia-smi dmon --format=csv -c 1

@@ -1,0 +1,1 @@
+nvidia-smi dmon --format json -c 1

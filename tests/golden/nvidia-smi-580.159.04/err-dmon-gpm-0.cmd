@@ -1,0 +1,1 @@
+nvidia-smi dmon --gpm-metrics 0 -c 1

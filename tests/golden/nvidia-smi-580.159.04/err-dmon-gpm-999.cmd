@@ -1,0 +1,1 @@
+nvidia-smi dmon --gpm-metrics 999 -c 1

@@ -1,0 +1,1 @@
+nvidia-smi dmon --gpm-metrics abc -c 1

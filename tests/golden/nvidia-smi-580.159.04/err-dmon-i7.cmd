@@ -1,0 +1,1 @@
+nvidia-smi dmon -i 7 -c 1

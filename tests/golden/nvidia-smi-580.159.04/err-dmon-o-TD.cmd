@@ -1,0 +1,1 @@
+nvidia-smi dmon -o TD -c 1

@@ -1,0 +1,1 @@
+nvidia-smi dmon -o Z -c 1

@@ -1,0 +1,1 @@
+nvidia-smi dmon -s pp -c 1

@@ -1,0 +1,1 @@
+nvidia-smi dmon -s tp -c 1

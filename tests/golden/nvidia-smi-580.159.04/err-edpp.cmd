@@ -1,0 +1,1 @@
+nvidia-smi --query-gpu=edpp_multiplier --format=csv

@@ -1,0 +1,1 @@
+nvidia-smi --query-gpu=kmd_version --format=csv

@@ -1,0 +1,1 @@
+nvidia-smi --query-gpu=index,name --format=csv -i ''

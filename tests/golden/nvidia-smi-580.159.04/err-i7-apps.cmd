@@ -1,0 +1,1 @@
+nvidia-smi --query-compute-apps=pid --format=csv -i 7

@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=index,name --format=csv -l -1
+# sent signal 15 after 1.5 s

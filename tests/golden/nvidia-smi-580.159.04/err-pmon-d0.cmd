@@ -1,0 +1,1 @@
+nvidia-smi pmon -d 0 -c 1

@@ -1,0 +1,1 @@
+nvidia-smi pmon -d 100 -c 1

@@ -1,0 +1,1 @@
+nvidia-smi pmon -f /tmp/pmon.f -c 1

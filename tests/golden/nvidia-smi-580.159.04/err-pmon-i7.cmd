@@ -1,0 +1,1 @@
+nvidia-smi pmon -i 7 -c 1

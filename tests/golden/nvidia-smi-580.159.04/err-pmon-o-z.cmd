@@ -1,0 +1,1 @@
+nvidia-smi pmon -o Z -c 1

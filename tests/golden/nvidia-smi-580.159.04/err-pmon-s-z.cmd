@@ -1,0 +1,1 @@
+nvidia-smi pmon -s z -c 1

@@ -1,0 +1,1 @@
+nvidia-smi -q --query-gpu=index --format=csv

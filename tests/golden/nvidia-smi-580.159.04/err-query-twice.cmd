@@ -1,0 +1,1 @@
+nvidia-smi --query-gpu=index --query-gpu=name --format=csv

@@ -1,0 +1,2 @@
+nvidia-smi
+# the driver library answered nvmlDeviceGet*=15, nvmlDeviceGetHandle* as usual, nvmlDeviceGetCount* as usual, nvmlDeviceGetPciInfo* as usual, nvmlDeviceGetIndex as usual

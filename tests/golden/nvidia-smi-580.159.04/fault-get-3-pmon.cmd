@@ -1,0 +1,2 @@
+nvidia-smi pmon -s um -c 1
+# the driver library answered nvmlDeviceGet*=3, nvmlDeviceGetHandle* as usual, nvmlDeviceGetCount* as usual, nvmlDeviceGetPciInfo* as usual, nvmlDeviceGetIndex as usual

@@ -1,0 +1,2 @@
+nvidia-smi -L
+# the driver library answered nvmlDeviceGetHandle*=15

@@ -1,0 +1,2 @@
+nvidia-smi dmon -c 1
+# the driver library answered nvmlDeviceGetHandle*=15

@@ -1,0 +1,2 @@
+nvidia-smi
+# the driver library answered nvmlDeviceGetHandle*=15

@@ -1,0 +1,2 @@
+nvidia-smi -q
+# the driver library answered nvmlDeviceGetHandle*=15

@@ -1,0 +1,2 @@
+nvidia-smi --version
+# the driver library answered nvmlInit*=12

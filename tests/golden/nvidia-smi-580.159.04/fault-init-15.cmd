@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=index --format=csv
+# the driver library answered nvmlInit*=15

@@ -1,0 +1,2 @@
+nvidia-smi --query-compute-apps=pid --format=csv
+# the driver library answered nvmlInit*=18

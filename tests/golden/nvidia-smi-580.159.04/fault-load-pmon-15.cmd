@@ -1,0 +1,3 @@
+nvidia-smi pmon -s um -c 1
+# the driver library answered nvmlDeviceGetProcess*Util*=15
+# under load

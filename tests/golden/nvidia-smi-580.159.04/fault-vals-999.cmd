@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=name,temperature.gpu,utilization.gpu,memory.used,power.draw,clocks.sm,pstate,persistence_mode,ecc.errors.corrected.volatile.total,pcie.link.gen.current,serial,fan.speed,mig.mode.current,clocks_event_reasons.active,compute_cap,uuid,pci.bus_id --format=csv
+# the driver library answered nvmlDeviceGet*=999, nvmlDeviceGetHandle* as usual, nvmlDeviceGetCount* as usual, nvmlDeviceGetIndex as usual, nvmlDeviceGetPciInfo* as usual

@@ -1,0 +1,2 @@
+nvidia-smi -q -d MEMORY
+# the driver library counted 0 GPUs, each the same board

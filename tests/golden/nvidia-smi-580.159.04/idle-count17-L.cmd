@@ -1,0 +1,2 @@
+nvidia-smi -L
+# the driver library counted 17 GPUs, each the same board

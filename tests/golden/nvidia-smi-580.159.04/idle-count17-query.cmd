@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=index,name,count,memory.used --format=csv
+# the driver library counted 17 GPUs, each the same board

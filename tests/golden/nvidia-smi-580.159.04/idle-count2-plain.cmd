@@ -1,0 +1,2 @@
+nvidia-smi
+# the driver library counted 2 GPUs, each the same board

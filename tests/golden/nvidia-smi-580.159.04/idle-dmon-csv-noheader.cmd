@@ -1,0 +1,1 @@
+nvidia-smi dmon --format csv,noheader -c 2

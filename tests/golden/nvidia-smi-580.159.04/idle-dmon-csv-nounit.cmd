@@ -1,0 +1,1 @@
+nvidia-smi dmon --format csv,nounit -c 2

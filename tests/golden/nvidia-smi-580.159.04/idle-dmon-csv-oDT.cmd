@@ -1,0 +1,1 @@
+nvidia-smi dmon --format csv -o DT -c 1

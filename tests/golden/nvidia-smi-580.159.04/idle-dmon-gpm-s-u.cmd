@@ -1,0 +1,1 @@
+nvidia-smi dmon -s u --gpm-metrics 2,10 --format csv -c 3

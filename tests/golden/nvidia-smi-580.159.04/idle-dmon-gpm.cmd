@@ -1,0 +1,1 @@
+nvidia-smi dmon --gpm-metrics 1,2,3,5,10 -c 3

@@ -1,0 +1,1 @@
+nvidia-smi dmon --format noheader -c 2

@@ -1,0 +1,1 @@
+nvidia-smi dmon --format nounit -c 1

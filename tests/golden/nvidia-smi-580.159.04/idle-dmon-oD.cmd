@@ -1,0 +1,1 @@
+nvidia-smi dmon -o D -c 1

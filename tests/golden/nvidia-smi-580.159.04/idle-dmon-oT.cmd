@@ -1,0 +1,1 @@
+nvidia-smi dmon -o T -c 1

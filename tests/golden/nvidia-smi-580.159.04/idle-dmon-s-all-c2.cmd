@@ -1,0 +1,1 @@
+nvidia-smi dmon -s pucvmet -c 2

@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=timestamp,utilization.gpu --format=csv -l 1
+# sent signal 15 after 2.5 s

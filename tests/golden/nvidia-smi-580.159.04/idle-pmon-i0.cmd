@@ -1,0 +1,1 @@
+nvidia-smi pmon -i 0 -c 1

@@ -1,0 +1,1 @@
+nvidia-smi pmon -s m -c 1

@@ -1,0 +1,1 @@
+nvidia-smi pmon -s u -c 1

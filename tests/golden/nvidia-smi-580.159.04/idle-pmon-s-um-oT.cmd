@@ -1,0 +1,1 @@
+nvidia-smi pmon -s um -o T -c 1

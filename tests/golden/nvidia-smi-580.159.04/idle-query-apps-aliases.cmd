@@ -1,0 +1,1 @@
+nvidia-smi --query-compute-apps=name,used_memory --format=csv

@@ -1,0 +1,1 @@
+nvidia-smi --query-gpu=memory.total,memory.used --format=csv,nounits

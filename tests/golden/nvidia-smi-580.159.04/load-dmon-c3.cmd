@@ -1,0 +1,2 @@
+nvidia-smi dmon -c 3
+# under load

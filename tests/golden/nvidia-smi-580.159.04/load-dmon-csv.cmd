@@ -1,0 +1,2 @@
+nvidia-smi dmon --format csv -c 2
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon -s u --gpm-metrics 2,10 --format csv -c 3
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon --format noheader -c 2
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon --format nounit -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon -o D -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon -o T -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon -s pucvmet -o DT -c 2
+# under load

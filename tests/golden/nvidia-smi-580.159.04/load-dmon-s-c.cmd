@@ -1,0 +1,2 @@
+nvidia-smi dmon -s c -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon -s e -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon -s m -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi dmon -s p -c 1
+# under load

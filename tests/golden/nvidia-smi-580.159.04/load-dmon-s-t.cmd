@@ -1,0 +1,2 @@
+nvidia-smi dmon -s t -c 1
+# under load

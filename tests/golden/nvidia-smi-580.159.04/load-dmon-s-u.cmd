@@ -1,0 +1,2 @@
+nvidia-smi dmon -s u -c 1
+# under load

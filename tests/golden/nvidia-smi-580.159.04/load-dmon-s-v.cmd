@@ -1,0 +1,2 @@
+nvidia-smi dmon -s v -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi pmon -c 2
+# under load

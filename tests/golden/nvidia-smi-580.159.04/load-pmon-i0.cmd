@@ -1,0 +1,2 @@
+nvidia-smi pmon -i 0 -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi pmon -o DT -c 2
+# under load

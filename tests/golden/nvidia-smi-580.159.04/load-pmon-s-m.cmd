@@ -1,0 +1,2 @@
+nvidia-smi pmon -s m -c 1
+# under load

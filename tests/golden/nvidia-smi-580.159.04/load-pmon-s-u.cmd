@@ -1,0 +1,2 @@
+nvidia-smi pmon -s u -c 1
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi pmon -s um -o T -c 1
+# under load

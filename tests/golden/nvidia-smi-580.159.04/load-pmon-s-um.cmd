@@ -1,0 +1,2 @@
+nvidia-smi pmon -s um -c 2
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi -q -d PIDS
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi --query-compute-apps=name,used_memory --format=csv
+# under load

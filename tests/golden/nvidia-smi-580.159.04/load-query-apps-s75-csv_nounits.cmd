@@ -1,0 +1,2 @@
+nvidia-smi --query-compute-apps=pid,process_name,used_memory,gpu_uuid --format=csv,nounits
+# under load

@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=memory.total,memory.used --format=csv,noheader
+# under load

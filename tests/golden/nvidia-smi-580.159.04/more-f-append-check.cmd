@@ -1,0 +1,1 @@
+nvidia-smi --query-gpu=index --format=csv -f /tmp/ff1

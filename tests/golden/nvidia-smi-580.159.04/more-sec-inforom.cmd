@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=inforom --format=csv
+# died of signal 11

@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=memory,index --format=csv
+# died of signal 11

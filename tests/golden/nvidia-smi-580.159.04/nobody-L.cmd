@@ -1,0 +1,2 @@
+nvidia-smi -L
+# run as an unprivileged user

@@ -1,0 +1,2 @@
+nvidia-smi --query-gpu=timestamp --format=csv
+# TZ=Asia/Tokyo
