@@ -16,11 +16,11 @@
 #define SMOOTHING(n, s, h) {"power_smoothing." n, NULL, AL_SMI_NONE, AL_SMI_##s, 0, 0, NULL, "power smoothing: " h}
 #define PROFILE(n, s, h) SMOOTHING("curr_profile." n, s, h " of the profile in use")
 #define OVERRIDE(n, s, h) SMOOTHING("admin_override." n, s, h " that the administrator set")
-// Fabric fields say N/A without brackets. A health field is some bits of nvmlGpuFabricInfo's healthMask, from `shift` on
+// A GPU without a fabric says N/A without brackets. A health field is some bits of nvmlGpuFabricInfo's healthMask, from `shift` on
 // (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_*).
-#define FABRIC(n, s, i) {"fabric." n, NULL, AL_SMI_ATTR, AL_SMI_##s, AL_ATTR_FABRIC_##i, 0, "N/A", NULL}
+#define FABRIC(n, s, i) {"fabric." n, NULL, AL_SMI_FABRIC, AL_SMI_##s, AL_ATTR_FABRIC_##i, 0, "N/A", NULL}
 #define HEALTH(n, s, shift, h)                                                                                         \
-    {"fabric.health." n, NULL, AL_SMI_ATTR, AL_SMI_##s, AL_ATTR_FABRIC_HEALTH, shift, "N/A", h}
+    {"fabric.health." n, NULL, AL_SMI_FABRIC, AL_SMI_##s, AL_ATTR_FABRIC_HEALTH, shift, "N/A", h}
 
 const struct al_smi_field al_smi_gpu_fields[] = {
     COMPUTED("timestamp", NULL, TEXT, TIMESTAMP, "local time of the reading, YYYY/MM/DD HH:MM:SS.mmm"),
@@ -236,7 +236,7 @@ const struct al_smi_field al_smi_gpu_fields[] = {
     ATTR("platform.peer_type", NULL, PEER, PLATFORM_PEER),
     ATTR("platform.module_id", NULL, INT, PLATFORM_MODULE),
     ATTR("platform.gpu_fabric_guid", NULL, TEXT, PLATFORM_GUID),
-    COMPUTED("hostname", NULL, TEXT, HOSTNAME, "name of the host"),
+    FIXED("hostname", NULL, NULL, "host name that a board manager gave to the GPU"),
 };
 const size_t al_smi_gpu_field_count = sizeof al_smi_gpu_fields / sizeof al_smi_gpu_fields[0];
 

@@ -10,6 +10,7 @@ enum al_smi_source {
     AL_SMI_METRIC,   // id is an enum al_gpu_metric
     AL_SMI_ATTR,     // id is an enum al_attr
     AL_SMI_COMPUTED, // id is an enum al_smi_computed
+    AL_SMI_FABRIC,   // an attribute that says something only where the GPU has a fabric
     AL_SMI_NONE      // nothing that alula reads has it: `missing` is printed
 };
 
@@ -23,7 +24,6 @@ enum al_smi_computed {
     AL_SMI_INDEX,
     AL_SMI_COMPUTE_CAP,
     AL_SMI_POWER_MANAGEMENT,
-    AL_SMI_HOSTNAME,
     AL_SMI_PID,
     AL_SMI_PROCESS_NAME,
     AL_SMI_PROCESS_MEMORY
@@ -89,5 +89,7 @@ void al_smi_cell(struct al_buf *b, const struct al_smi_field *f, const struct al
 uint64_t al_smi_mib(double bytes);
 // "2026/11/29 15:53:20.123" in local time.
 void al_smi_timestamp(int64_t realtime_ns, char *out, size_t size);
+// Does position `position` of the snapshot print under GPU `gpu`: the GPU itself or one of its MIG devices?
+bool al_smi_belongs(const struct al_snapshot *s, uint32_t position, uint32_t gpu);
 
 #endif

@@ -59,14 +59,12 @@ int al_smi_query_parse(enum al_smi_list list, const char *text, struct al_smi_qu
     ret->list = list;
     ret->count = 0;
     ret->groups = list == AL_SMI_APPS ? AL_GROUP_PROCESS : 0;
-    for (const char *at = text;; at++) {
-        at += strspn(at, " ");
-        size_t len = strcspn(at, ","), name_len = len;
-        while (name_len > 0 && at[name_len - 1] == ' ')
-            name_len--;
-        const struct al_smi_field *f = find(list, at, name_len);
+    // Empty items are passed over, blanks belong to the name: as nvidia-smi does.
+    for (const char *at = text + strspn(text, ","); *at; at += strspn(at, ",")) {
+        size_t len = strcspn(at, ",");
+        const struct al_smi_field *f = find(list, at, len);
         if (!f) {
-            (void)al_str_copy_n(bad, size, at, name_len);
+            (void)al_str_copy_n(bad, size, at, len);
             return AL_E_NOENT;
         }
         if (ret->count == AL_SMI_FIELDS_MAX)
@@ -74,9 +72,24 @@ int al_smi_query_parse(enum al_smi_list list, const char *text, struct al_smi_qu
         ret->field[ret->count++] = f;
         ret->groups |= needs(list, f);
         at += len;
-        if (*at == '\0')
-            return 0;
     }
+    return 0;
+}
+
+int al_smi_query_format(struct al_smi_query *q, const char *text)
+{
+    q->header = q->units = true;
+    for (const char *at = text; at && *at; at += strspn(at, ",")) {
+        size_t len = strcspn(at, ",");
+        if (len == 8 && strncmp(at, "noheader", len) == 0)
+            q->header = false;
+        else if (len == 7 && strncmp(at, "nounits", len) == 0)
+            q->units = false;
+        else if (len != 3 || strncmp(at, "csv", len) != 0)
+            return AL_E_INVALID;
+        at += len;
+    }
+    return 0;
 }
 
 static void text_value(struct al_attr_value *v, const char *text, uint32_t status)
@@ -100,6 +113,15 @@ static void attr_value(const struct al_smi_view *view, uint32_t gpu, enum al_att
 {
     if (view->attr(view->user, gpu, attr, v) < 0 && v->status == AL_STATUS_OK)
         v->status = AL_STATUS_ERROR;
+}
+
+static void fabric_value(const struct al_smi_view *view, uint32_t gpu, enum al_attr attr, struct al_attr_value *v)
+{
+    struct al_attr_value state = {0};
+    attr_value(view, gpu, AL_ATTR_FABRIC_STATE, &state);
+    attr_value(view, gpu, attr, v);
+    if (state.status == AL_STATUS_OK && state.num < 1)
+        v->status = AL_STATUS_UNSUPPORTED;
 }
 
 static uint32_t physical_gpus(const struct al_snapshot *s)
@@ -162,9 +184,6 @@ static void computed(const struct al_smi_view *view, uint32_t gpu, const struct 
         number_value(v, 0, g->m[AL_GPU_POWER].status);
         (void)al_str_copy(v->text, sizeof v->text, "Enabled");
         break;
-    case AL_SMI_HOSTNAME:
-        text_value(v, s->node.hostname, AL_STATUS_UNSUPPORTED);
-        break;
     case AL_SMI_PID:
         number_value(v, row ? row->pid : 0, row ? AL_STATUS_OK : AL_STATUS_UNSUPPORTED);
         break;
@@ -190,6 +209,8 @@ static void row_cells(struct al_buf *b, const struct al_smi_query *q, const stru
             metric_value(&v, view->s->gpus[gpu].m[f->id]);
         else if (f->source == AL_SMI_ATTR)
             attr_value(view, gpu, (enum al_attr)f->id, &v);
+        else if (f->source == AL_SMI_FABRIC)
+            fabric_value(view, gpu, (enum al_attr)f->id, &v);
         else if (f->source == AL_SMI_COMPUTED)
             computed(view, gpu, row, f->id, &v);
         else
@@ -210,8 +231,7 @@ void al_smi_query_header(struct al_buf *b, const struct al_smi_query *q)
     al_buf_char(b, '\n');
 }
 
-// A MIG device's processes belong to its GPU, as nvidia-smi prints them.
-static bool belongs(const struct al_snapshot *s, uint32_t position, uint32_t gpu)
+bool al_smi_belongs(const struct al_snapshot *s, uint32_t position, uint32_t gpu)
 {
     if (position >= s->gpu_count)
         return false;
@@ -223,7 +243,7 @@ static void app_rows(struct al_buf *b, const struct al_smi_query *q, const struc
 {
     for (uint32_t i = 0; i < view->s->row_count; i++) {
         const struct al_proc_gpu *row = &view->s->rows[i];
-        if (belongs(view->s, row->gpu, gpu) && (row->type & (AL_PROC_COMPUTE | AL_PROC_MPS)))
+        if (al_smi_belongs(view->s, row->gpu, gpu) && (row->type & (AL_PROC_COMPUTE | AL_PROC_MPS)))
             row_cells(b, q, view, gpu, row);
     }
 }
@@ -267,53 +287,58 @@ static bool names(const struct al_gpu_info *info, const char *item)
     return len >= 7 && len < have && strcasecmp(info->pci_bus_id + have - len, item) == 0;
 }
 
-static int select_one(struct al_smi_view *view, const char *item)
+static void select_one(struct al_smi_view *view, const char *item)
 {
-    for (uint32_t i = 0; i < view->s->gpu_count; i++) {
-        const struct al_gpu_info *info = &view->s->gpus[i].info;
-        if (info->is_mig || !names(info, item))
-            continue;
-        for (uint32_t k = 0; k < view->gpu_count; k++)
-            if (view->gpu[k] == i)
-                return 0;
-        view->gpu[view->gpu_count++] = i;
-        return 0;
-    }
-    return AL_E_NOENT;
+    for (uint32_t i = 0; i < view->s->gpu_count; i++)
+        if (!view->s->gpus[i].info.is_mig && names(&view->s->gpus[i].info, item))
+            view->wanted[i] = true;
 }
 
-int al_smi_select(struct al_smi_view *view, const char *list, char *item, size_t size)
+int al_smi_select(struct al_smi_view *view, const char *list)
 {
+    memset(view->wanted, list == NULL, sizeof view->wanted);
+    for (const char *at = list; at && *at; at += strspn(at, ", ")) {
+        char item[AL_UUID_MAX];
+        size_t len = strcspn(at, ", ");
+        // What is longer than any name is none.
+        if (al_str_copy_n(item, sizeof item, at, len))
+            select_one(view, item);
+        at += len;
+    }
     view->gpu_count = 0;
-    if (!list) {
-        for (uint32_t i = 0; i < view->s->gpu_count && view->gpu_count < AL_GPU_MAX; i++)
-            if (!view->s->gpus[i].info.is_mig)
-                view->gpu[view->gpu_count++] = i;
-        return 0;
-    }
-    for (;; list++) {
-        size_t len = strcspn(list, ",");
-        if (!al_str_copy_n(item, size, list, len) || select_one(view, item) < 0)
-            return AL_E_NOENT;
-        list += len;
-        if (*list == '\0')
-            return 0;
+    for (uint32_t i = 0; i < view->s->gpu_count && i < AL_GPU_MAX; i++)
+        if (view->wanted[i] && !view->s->gpus[i].info.is_mig)
+            view->gpu[view->gpu_count++] = i;
+    return view->gpu_count > 0 ? 0 : AL_E_NOENT;
+}
+
+static void list_mig(struct al_buf *b, const struct al_snapshot *s, uint32_t gpu)
+{
+    unsigned device = 0;
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        const struct al_gpu_info *mig = &s->gpus[i].info;
+        if (mig->is_mig && mig->parent >= 0 && (uint32_t)mig->parent == gpu)
+            al_buf_printf(b, "  MIG %-12s Device %2u: (UUID: %s)\n", mig->mig_profile, device++, mig->uuid);
     }
 }
 
-void al_smi_list_gpus(struct al_buf *b, const struct al_smi_view *view)
+int al_smi_list_gpus(struct al_buf *b, const struct al_smi_view *view)
 {
-    const struct al_snapshot *s = view->s;
+    int result = 0;
     for (uint32_t i = 0; i < view->gpu_count; i++) {
-        const struct al_gpu_info *info = &s->gpus[view->gpu[i]].info;
+        const struct al_gpu_info *info = &view->s->gpus[view->gpu[i]].info;
+        if (info->status == AL_STATUS_LOST) {
+            // Here the domain has four digits.
+            const char *bus = strlen(info->pci_bus_id) == 16 ? info->pci_bus_id + 4 : info->pci_bus_id;
+            al_buf_printf(b, "Unable to determine the device handle for gpu %s: GPU is lost.  Reboot the system to recover "
+                             "this GPU\n\n\n", bus);
+            result = AL_E_LOST;
+            continue;
+        }
         al_buf_printf(b, "GPU %u: ", info->index);
         al_term_string(b, info->name);
         al_buf_printf(b, " (UUID: %s)\n", info->uuid);
-        unsigned device = 0;
-        for (uint32_t k = 0; k < s->gpu_count; k++) {
-            const struct al_gpu_info *mig = &s->gpus[k].info;
-            if (mig->is_mig && mig->parent >= 0 && (uint32_t)mig->parent == view->gpu[i])
-                al_buf_printf(b, "  MIG %-12s Device %2u: (UUID: %s)\n", mig->mig_profile, device++, mig->uuid);
-        }
+        list_mig(b, view->s, view->gpu[i]);
     }
+    return result;
 }

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// dmon and pmon. A cell is right-aligned and followed by one blank, so that a number wider than its column pushes the
+// rest aside instead of running into it.
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "export/smi_fields.h"
+#include "export/smi_monitor.h"
+#include "model/metric.h"
+
+enum kind {
+    ROUNDED,   // value times scale
+    TRUNCATED, // the same in thousandths of the unit, cut off: 79.87 W are 79
+    MEBI,      // MiB, rounded up
+    POWER,     // violation time over wall time, per cent
+    THERMAL,   // 1 when there was any thermal violation since the last line
+    PROTECTED, // an attribute in MiB
+    NOTHING,   // a GPM metric that alula does not read
+    // pmon
+    ROW_ROUNDED,
+    ROW_NONZERO, // 0 is printed as '-' too
+    ROW_MEBI,
+    ROW_PROTECTED
+};
+
+#define METRIC(group, title, unit, id, scale) {group, ROUNDED, AL_GPU_##id, scale, title, unit, 0}
+#define DMON(group, title, unit, kind, id, scale) {group, kind, id, scale, title, unit, 0}
+#define ROW(group, title, unit, kind, member, scale)                                                                   \
+    {group, kind, offsetof(struct al_proc_gpu, member), scale, title, unit, 0}
+#define GPM(number, title, unit, id, scale) {'g', ROUNDED, AL_GPU_GPM_##id, scale, title, unit, number}
+
+static const struct al_smi_column dmon_columns[] = {
+    DMON('p', "pwr", "W", TRUNCATED, AL_GPU_POWER, 1),
+    METRIC('p', "gtemp", "C", TEMP, 1),
+    METRIC('p', "mtemp", "C", TEMP_MEM, 1),
+    METRIC('u', "sm", "%", UTIL, 100),
+    METRIC('u', "mem", "%", MEM_UTIL, 100),
+    METRIC('u', "enc", "%", ENC_UTIL, 100),
+    METRIC('u', "dec", "%", DEC_UTIL, 100),
+    METRIC('u', "jpg", "%", JPG_UTIL, 100),
+    METRIC('u', "ofa", "%", OFA_UTIL, 100),
+    METRIC('c', "mclk", "MHz", CLOCK_MEM, 1e-6),
+    METRIC('c', "pclk", "MHz", CLOCK_SM, 1e-6),
+    DMON('v', "pviol", "%", POWER, AL_GPU_VIOL_POWER, 1),
+    DMON('v', "tviol", "bool", THERMAL, AL_GPU_VIOL_THERMAL, 1),
+    DMON('m', "fb", "MB", MEBI, AL_GPU_MEM_USED, 1),
+    DMON('m', "bar1", "MB", MEBI, AL_GPU_BAR1_USED, 1),
+    DMON('m', "ccpm", "MB", PROTECTED, AL_ATTR_PROTECTED_USED, 1),
+    METRIC('e', "sbecc", "errs", ECC_COR_VOL_TOTAL, 1),
+    METRIC('e', "dbecc", "errs", ECC_UNC_VOL_TOTAL, 1),
+    METRIC('e', "pci", "errs", PCIE_REPLAY, 1),
+    DMON('t', "rxpci", "MB/s", TRUNCATED, AL_GPU_PCIE_RX, 1e-6),
+    DMON('t', "txpci", "MB/s", TRUNCATED, AL_GPU_PCIE_TX, 1e-6),
+};
+
+static const struct al_smi_column pmon_columns[] = {
+    ROW('u', "sm", "%", ROW_ROUNDED, sm_ratio, 100),
+    ROW('u', "mem", "%", ROW_ROUNDED, memory_ratio, 100),
+    ROW('u', "enc", "%", ROW_NONZERO, encoder_ratio, 100),
+    ROW('u', "dec", "%", ROW_NONZERO, decoder_ratio, 100),
+    ROW('u', "jpg", "%", ROW_NONZERO, jpeg_ratio, 100),
+    ROW('u', "ofa", "%", ROW_NONZERO, ofa_ratio, 100),
+    ROW('m', "fb", "MB", ROW_MEBI, memory_bytes, 1),
+    ROW('m', "ccpm", "MB", ROW_PROTECTED, memory_bytes, 1),
+};
+
+// NVML's numbers of the GPM metrics that alula reads (nvml.h, NVML_GPM_METRIC_*).
+#define MIB_PER_S (1.0 / 1048576)
+static const struct al_smi_column gpm_columns[] = {
+    GPM(1, "gract", "GPM:%", GRAPHICS, 100),
+    GPM(2, "smutil", "GPM:%", SM, 100),
+    GPM(3, "smocc", "GPM:%", OCCUPANCY, 100),
+    GPM(4, "intutil", "GPM:%", INTEGER, 100),
+    GPM(5, "mmaact", "GPM:%", TENSOR, 100),
+    GPM(6, "dfmat", "GPM:%", DFMA, 100),
+    GPM(7, "hmmat", "GPM:%", HMMA, 100),
+    GPM(9, "immat", "GPM:%", IMMA, 100),
+    GPM(10, "dram", "GPM:%", DRAM, 100),
+    GPM(11, "fp64", "GPM:%", FP64, 100),
+    GPM(12, "fp32", "GPM:%", FP32, 100),
+    GPM(13, "fp16", "GPM:%", FP16, 100),
+    GPM(20, "pcitx", "GPM:MiB/s", PCIE_TX, MIB_PER_S),
+    GPM(21, "pcirx", "GPM:MiB/s", PCIE_RX, MIB_PER_S),
+    GPM(60, "nvlrx", "GPM:MiB/s", NVLINK_RX, MIB_PER_S),
+    GPM(61, "nvltx", "GPM:MiB/s", NVLINK_TX, MIB_PER_S),
+};
+#define GPM_LAST 333 // the highest number that nvidia-smi 580 takes
+
+static const struct {
+    const struct al_smi_column *columns;
+    size_t count;
+    const char *groups, *select; // the letters there are, and the default
+} kinds[] = {
+    [AL_SMI_DMON] = {dmon_columns, sizeof dmon_columns / sizeof dmon_columns[0], "pucvmet", "puc"},
+    [AL_SMI_PMON] = {pmon_columns, sizeof pmon_columns / sizeof pmon_columns[0], "um", "u"},
+};
+
+static uint32_t needs(const struct al_smi_column *c)
+{
+    switch (c->kind) {
+    case PROTECTED:
+    case NOTHING:
+        return 0;
+    case ROW_ROUNDED:
+    case ROW_NONZERO:
+        return AL_GROUP_PROCUTIL;
+    case ROW_MEBI:
+    case ROW_PROTECTED:
+        return AL_GROUP_PROCESS;
+    default:
+        return al_gpu_metrics[c->id].group;
+    }
+}
+
+static void add(struct al_smi_monitor *m, const struct al_smi_column *c)
+{
+    if (m->count == AL_SMI_COLUMNS_MAX)
+        return;
+    m->column[m->count++] = *c;
+    m->groups |= needs(c);
+}
+
+int al_smi_monitor_init(struct al_smi_monitor *m, enum al_smi_monitor_kind kind, const char *select)
+{
+    memset(m, 0, sizeof *m);
+    m->kind = kind;
+    m->header = m->units = true;
+    m->groups = kind == AL_SMI_PMON ? AL_GROUP_PROCESS : 0;
+    for (uint32_t i = 0; i < AL_GPU_MAX; i++)
+        m->last_power[i] = m->last_thermal[i] = -1;
+    if (!select)
+        select = kinds[kind].select;
+    for (const char *at = select; *at; at++) {
+        if (!strchr(kinds[kind].groups, *at))
+            return AL_E_INVALID;
+        if (memchr(select, *at, (size_t)(at - select)))
+            continue;
+        for (size_t i = 0; i < kinds[kind].count; i++)
+            if (kinds[kind].columns[i].group == *at)
+                add(m, &kinds[kind].columns[i]);
+    }
+    return m->count > 0 ? 0 : AL_E_INVALID;
+}
+
+static void add_gpm(struct al_smi_monitor *m, uint32_t number)
+{
+    struct al_smi_column c = {.group = 'g', .kind = NOTHING, .unit = "GPM", .gpm = number};
+    for (size_t i = 0; i < sizeof gpm_columns / sizeof gpm_columns[0]; i++)
+        if (gpm_columns[i].gpm == number)
+            c = gpm_columns[i];
+    add(m, &c);
+}
+
+int al_smi_monitor_gpm(struct al_smi_monitor *m, const char *list, char *message, size_t size)
+{
+    size_t odd = strspn(list, "0123456789,");
+    if (list[odd]) {
+        (void)snprintf(message, size, "Found offending character: %c", list[odd] >= ' ' ? list[odd] : '?');
+        return AL_E_INVALID;
+    }
+    for (const char *at = list + strspn(list, ","); *at; at += strspn(at, ",")) {
+        unsigned long number = 0;
+        size_t len = strcspn(at, ",");
+        for (size_t i = 0; i < len && number <= GPM_LAST; i++)
+            number = number * 10 + (unsigned long)(at[i] - '0');
+        if (number > GPM_LAST) {
+            (void)snprintf(message, size, "Metric value too high: %.*s", (int)(len < 20 ? len : 20), at);
+            return AL_E_INVALID;
+        }
+        add_gpm(m, (uint32_t)number);
+        at += len;
+    }
+    return 0;
+}
+
+int al_smi_monitor_options(struct al_smi_monitor *m, const char *letters)
+{
+    for (; *letters; letters++) {
+        if (*letters != 'D' && *letters != 'T')
+            return AL_E_INVALID;
+        m->date |= *letters == 'D';
+        m->time |= *letters == 'T';
+    }
+    return 0;
+}
+
+int al_smi_monitor_format(struct al_smi_monitor *m, const char *list, char *bad, size_t size)
+{
+    for (const char *at = list + strspn(list, ","); *at; at += strspn(at, ",")) {
+        (void)al_str_copy_n(bad, size, at, strcspn(at, ","));
+        if (strcmp(bad, "csv") == 0)
+            m->csv = true;
+        else if (strcmp(bad, "noheader") == 0)
+            m->header = false;
+        else if (strcmp(bad, "nounit") == 0)
+            m->units = false;
+        else
+            return AL_E_INVALID;
+        at += strcspn(at, ",");
+    }
+    return 0;
+}
+
+// The next cell of a line that already has `used` of them.
+static void cell(struct al_buf *b, const struct al_smi_monitor *m, const char *text, int width, size_t used)
+{
+    if (m->csv)
+        al_buf_printf(b, "%s%s", used > 0 ? ", " : "", text);
+    else
+        al_buf_printf(b, "%*s ", width, text);
+}
+
+// Date, time and index. `start` begins the line: '#' in a header, a blank before values.
+static size_t line_start(struct al_buf *b, const struct al_smi_monitor *m, char start, const char *date,
+                         const char *time, const char *index)
+{
+    size_t used = 0;
+    al_buf_char(b, start);
+    if (m->date)
+        cell(b, m, date, -11, used++);
+    if (m->time)
+        cell(b, m, time, -11, used++);
+    cell(b, m, index, 4, used);
+    return used + 1;
+}
+
+static void header_line(struct al_buf *b, const struct al_smi_monitor *m, bool units)
+{
+    size_t used = units ? line_start(b, m, '#', "YYYYMMDD", "HH:MM:SS", "Idx")
+                        : line_start(b, m, '#', "Date", "Time", "gpu");
+    if (m->kind == AL_SMI_PMON)
+        al_buf_str(b, units ? "          #    C/G " : "        pid   type ");
+    for (size_t i = 0; i < m->count; i++) {
+        const struct al_smi_column *c = &m->column[i];
+        char number[24];
+        (void)snprintf(number, sizeof number, "id=%u", c->gpm);
+        cell(b, m, units ? c->unit : c->title ? c->title : number, c->group == 'g' ? 10 : 6, used++);
+    }
+    if (m->kind == AL_SMI_PMON)
+        al_buf_str(b, units ? "   name " : "   command ");
+    al_buf_char(b, '\n');
+}
+
+void al_smi_monitor_header(struct al_buf *b, const struct al_smi_monitor *m)
+{
+    if (m->header)
+        header_line(b, m, false);
+    if (m->units)
+        header_line(b, m, true);
+}
+
+static size_t row_start(struct al_buf *b, const struct al_smi_monitor *m, const struct al_snapshot *s, uint32_t gpu)
+{
+    time_t seconds = (time_t)(s->realtime_ns / AL_NS_PER_S);
+    struct tm tm;
+    char date[16] = "-", time[16] = "-", index[16];
+    if (localtime_r(&seconds, &tm)) {
+        (void)strftime(date, sizeof date, "%Y%m%d", &tm);
+        (void)strftime(time, sizeof time, "%H:%M:%S", &tm);
+    }
+    (void)snprintf(index, sizeof index, "%u", s->gpus[gpu].info.index);
+    return line_start(b, m, ' ', date, time, index);
+}
+
+// Share of the time since the last line that a violation counter (seconds) took, or its status.
+static struct al_value violation(const struct al_smi_monitor *m, const struct al_snapshot *s, struct al_value v,
+                                 double last)
+{
+    double wall = (double)(s->monotonic_ns - m->last_ns) / (double)AL_NS_PER_S;
+    if (v.status == AL_STATUS_OK)
+        v.num = last < 0 || wall <= 0 ? 0 : fmin(fmax((v.num - last) / wall, 0), 1);
+    return v;
+}
+
+static void number(struct al_buf *b, const struct al_smi_monitor *m, struct al_value v, const struct al_smi_column *c,
+                   size_t used)
+{
+    char text[32] = "-";
+    if (v.status == AL_STATUS_OK && isfinite(v.num)) {
+        long long whole;
+        double scaled = fmin(fmax(v.num * c->scale, -9e14), 9e14);
+        if (c->kind == MEBI || c->kind == ROW_MEBI || c->kind == PROTECTED)
+            whole = (long long)al_smi_mib(fmin(v.num, 9e15));
+        else if (c->kind == TRUNCATED)
+            whole = llround(scaled * 1000) / 1000;
+        else
+            whole = llround(scaled);
+        if (c->kind != ROW_NONZERO || whole != 0)
+            (void)snprintf(text, sizeof text, "%lld", whole);
+    }
+    cell(b, m, text, c->group == 'g' ? 10 : 6, used);
+}
+
+static struct al_value attr_number(const struct al_smi_view *view, uint32_t gpu, enum al_attr attr)
+{
+    struct al_attr_value v = {0};
+    if (view->attr(view->user, gpu, attr, &v) < 0 || v.status != AL_STATUS_OK)
+        return al_value_none(AL_STATUS_UNSUPPORTED);
+    return al_value_ok(v.num, 0);
+}
+
+static struct al_value gpu_value(const struct al_smi_monitor *m, const struct al_smi_view *view, uint32_t gpu,
+                                 const struct al_smi_column *c)
+{
+    const struct al_value *metrics = view->s->gpus[gpu].m;
+    struct al_value v;
+    switch (c->kind) {
+    case NOTHING:
+        return al_value_none(AL_STATUS_UNSUPPORTED);
+    case PROTECTED:
+        return attr_number(view, gpu, (enum al_attr)c->id);
+    case POWER:
+        v = violation(m, view->s, metrics[c->id], m->last_power[gpu]);
+        v.num *= 100;
+        return v;
+    case THERMAL:
+        v = violation(m, view->s, metrics[c->id], m->last_thermal[gpu]);
+        v.num = v.num > 0;
+        return v;
+    default:
+        return metrics[c->id];
+    }
+}
+
+static void dmon_row(struct al_buf *b, const struct al_smi_monitor *m, const struct al_smi_view *view, uint32_t gpu)
+{
+    size_t used = row_start(b, m, view->s, gpu);
+    for (size_t i = 0; i < m->count; i++)
+        number(b, m, gpu_value(m, view, gpu, &m->column[i]), &m->column[i], used++);
+    al_buf_char(b, '\n');
+}
+
+static const char *type_word(uint32_t type)
+{
+    bool compute = type & (AL_PROC_COMPUTE | AL_PROC_MPS), graphics = type & AL_PROC_GRAPHICS;
+    return compute && graphics ? "C+G" : graphics ? "G" : "C";
+}
+
+// The last part of the process's path, cut to the column.
+static void command(struct al_buf *b, const char *driver_name)
+{
+    struct al_buf clean = AL_BUF_INIT;
+    const char *name = strrchr(driver_name, '/');
+    al_term_string(&clean, name ? name + 1 : driver_name);
+    al_buf_printf(b, "   %-15.15s", clean.len > 0 && !clean.failed ? clean.data : "-");
+    al_buf_free(&clean);
+}
+
+static struct al_value row_value(const struct al_smi_view *view, uint32_t gpu, const struct al_proc_gpu *row,
+                                 const struct al_smi_column *c)
+{
+    struct al_value v;
+    memcpy(&v, (const char *)row + c->id, sizeof v);
+    if (c->kind != ROW_PROTECTED || v.status != AL_STATUS_OK)
+        return v;
+    // The driver's figure per process is not read. Where the GPU has no protected memory at all, it can only be 0.
+    struct al_value total = attr_number(view, gpu, AL_ATTR_PROTECTED_TOTAL);
+    return total.status == AL_STATUS_OK && total.num <= 0 ? al_value_ok(0, 0) : al_value_none(AL_STATUS_UNSUPPORTED);
+}
+
+static void pmon_row(struct al_buf *b, const struct al_smi_monitor *m, const struct al_smi_view *view, uint32_t gpu,
+                     const struct al_proc_gpu *row)
+{
+    size_t used = row_start(b, m, view->s, gpu);
+    if (row)
+        al_buf_printf(b, "%10d %5s ", (int)row->pid, type_word(row->type));
+    else
+        al_buf_printf(b, "%10s %5s ", "-", "-");
+    for (size_t i = 0; i < m->count; i++) {
+        struct al_value none = al_value_none(AL_STATUS_UNSUPPORTED);
+        number(b, m, row ? row_value(view, gpu, row, &m->column[i]) : none, &m->column[i], used++);
+    }
+    command(b, row ? row->driver_name : "");
+    al_buf_char(b, '\n');
+}
+
+static void pmon_rows(struct al_buf *b, const struct al_smi_monitor *m, const struct al_smi_view *view, uint32_t gpu)
+{
+    const struct al_snapshot *s = view->s;
+    bool any = false;
+    for (uint32_t i = 0; i < s->row_count; i++) {
+        if (!al_smi_belongs(s, s->rows[i].gpu, gpu))
+            continue;
+        pmon_row(b, m, view, gpu, &s->rows[i]);
+        any = true;
+    }
+    if (!any)
+        pmon_row(b, m, view, gpu, NULL);
+}
+
+static void remember(struct al_smi_monitor *m, const struct al_snapshot *s)
+{
+    m->last_ns = s->monotonic_ns;
+    for (uint32_t i = 0; i < s->gpu_count && i < AL_GPU_MAX; i++) {
+        struct al_value power = s->gpus[i].m[AL_GPU_VIOL_POWER], thermal = s->gpus[i].m[AL_GPU_VIOL_THERMAL];
+        m->last_power[i] = power.status == AL_STATUS_OK ? power.num : -1;
+        m->last_thermal[i] = thermal.status == AL_STATUS_OK ? thermal.num : -1;
+    }
+}
+
+void al_smi_monitor_rows(struct al_buf *b, struct al_smi_monitor *m, const struct al_smi_view *view)
+{
+    for (uint32_t i = 0; i < view->gpu_count; i++) {
+        if (m->kind == AL_SMI_PMON)
+            pmon_rows(b, m, view, view->gpu[i]);
+        else
+            dmon_row(b, m, view, view->gpu[i]);
+    }
+    remember(m, view->s);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// nvidia-smi's scrolling views: dmon (a line a GPU) and pmon (a line a process).
+#ifndef AL_EXPORT_SMI_MONITOR_H
+#define AL_EXPORT_SMI_MONITOR_H
+
+#include "export/smi.h"
+
+enum al_smi_monitor_kind { AL_SMI_DMON, AL_SMI_PMON };
+
+#define AL_SMI_COLUMNS_MAX 512
+
+struct al_smi_column {
+    char group;              // letter of -s; 'g': a GPM metric
+    uint8_t kind;            // see smi_monitor.c
+    uint16_t id;             // metric or attribute; pmon: offset in struct al_proc_gpu
+    double scale;            // to the printed unit
+    const char *title, *unit;
+    uint32_t gpm;            // number of the GPM metric
+};
+
+struct al_smi_monitor {
+    enum al_smi_monitor_kind kind;
+    bool date, time;         // -o
+    bool csv, header, units; // --format
+    uint32_t groups;         // enum al_group bits that the columns need
+    size_t count;
+    struct al_smi_column column[AL_SMI_COLUMNS_MAX];
+    // What the last line saw, for columns that are a rate.
+    int64_t last_ns;
+    double last_power[AL_GPU_MAX], last_thermal[AL_GPU_MAX]; // violation seconds; < 0: unknown
+};
+
+// Columns of `select`, -s letters in their order (NULL: the kind's default). AL_E_INVALID at an unknown letter or when
+// no column is left.
+int al_smi_monitor_init(struct al_smi_monitor *m, enum al_smi_monitor_kind kind, const char *select);
+// Adds the columns of dmon's --gpm-metrics, "2,10". AL_E_INVALID, with what nvidia-smi says in message[size].
+int al_smi_monitor_gpm(struct al_smi_monitor *m, const char *list, char *message, size_t size);
+// -o: D and T. AL_E_INVALID at another letter.
+int al_smi_monitor_options(struct al_smi_monitor *m, const char *letters);
+// dmon's --format: csv, noheader, nounit. AL_E_INVALID with the unknown word in bad[size].
+int al_smi_monitor_format(struct al_smi_monitor *m, const char *list, char *bad, size_t size);
+
+void al_smi_monitor_header(struct al_buf *b, const struct al_smi_monitor *m);
+void al_smi_monitor_rows(struct al_buf *b, struct al_smi_monitor *m, const struct al_smi_view *view);
+
+#endif
