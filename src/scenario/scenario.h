@@ -27,6 +27,27 @@ int64_t al_scenario_duration(const struct al_scenario *s);
 int al_scenario_at(struct al_scenario *s, int64_t after_ns, int64_t at_ns, struct al_snapshot *ret);
 int al_scenario_attr(struct al_scenario *s, uint32_t gpu, enum al_attr attr, int64_t at_ns, struct al_attr_value *ret);
 
+
+// The same, value by value. `gpu` is the scenario's own number: boards 0.., then MIG devices as the file lists them; it
+// stays with the board when that returns at another index.
+const struct al_node *al_scenario_node(const struct al_scenario *s); // identity only
+uint32_t al_scenario_gpu_count(const struct al_scenario *s);         // boards and MIG devices
+const struct al_gpu_info *al_scenario_gpu_info(const struct al_scenario *s, uint32_t gpu);
+uint32_t al_scenario_gpu_at(struct al_scenario *s, uint32_t position, int64_t at_ns); // UINT32_MAX when none
+// OK, LOST or RESET; *ret_gone (may be NULL): no longer on the bus.
+uint32_t al_scenario_gpu_status(struct al_scenario *s, uint32_t gpu, int64_t at_ns, bool *ret_gone);
+void al_scenario_list_status(struct al_scenario *s, uint32_t gpu, int64_t at_ns, uint32_t *ret_processes,
+                             uint32_t *ret_utilization);
+struct al_value al_scenario_value(struct al_scenario *s, uint32_t gpu, enum al_gpu_metric metric, int64_t at_ns);
+int al_scenario_gpu_attr(struct al_scenario *s, uint32_t gpu, enum al_attr attr, int64_t at_ns,
+                         struct al_attr_value *ret);
+// Driver utilisation samples of (after_ns, at_ns], oldest first; when more than max, the newest.
+size_t al_scenario_samples(struct al_scenario *s, uint32_t gpu, int64_t after_ns, int64_t at_ns, struct al_fresh *ret,
+                           size_t max);
+// Rows of a GPU by pid; returns how many there are, which may be more than were written.
+size_t al_scenario_rows(struct al_scenario *s, uint32_t gpu, int64_t at_ns, struct al_proc_gpu *ret, size_t max);
+const struct al_proc *al_scenario_proc(struct al_scenario *s, pid_t pid, int64_t at_ns); // NULL when there is none
+
 // What the scenario says of a driver function on a GPU (-1: no GPU) at a time: *ret_code is an NVML result (0 none),
 // *ret_hang_ns how long the call has to hang first.
 void al_scenario_fault(struct al_scenario *s, const char *function, int gpu, int64_t at_ns, int *ret_code,
