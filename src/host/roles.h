@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is who in the process trees around the GPUs: a pure function of parentage, GPU use, users and rank variables.
+// Names decide only where a tree ends (shells, init, ssh, container and batch daemons), what a GPU process serves
+// (engines, notebooks), and whether a child was made by multiprocessing.
+#ifndef AL_HOST_ROLES_H
+#define AL_HOST_ROLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct al_role_node {
+    // Given:
+    pid_t pid, ppid;
+    uid_t uid;
+    bool gpu;         // holds a compute context
+    uint64_t devices; // which GPUs, by position modulo 64
+    int32_t rank, local_rank, world_size; // -1 unknown
+    const char *comm, *exe;     // exe: last part
+    const char *program, *verb; // host/command.h
+    const char *command;        // whole, compared between parent and child; "" when not readable
+    // Found:
+    bool member; // belongs to a job; the others (shells, daemons) are only there to be climbed over
+    uint32_t role;
+    pid_t job;   // topmost process of its job; 0 for none
+    pid_t owner; // a worker's rank, engine or notebook; else 0
+    // Own use:
+    int32_t parent, primary; // index; -1 none
+    uint8_t seen;
+};
+
+// True for processes that end a job's tree upwards.
+bool al_role_is_shell(const char *exe);
+bool al_role_is_boundary(const char *exe, const char *program);
+// nodes[count] sorted by pid, each pid once.
+void al_roles_assign(struct al_role_node *nodes, size_t count);
+
+#endif
