@@ -61,6 +61,7 @@ struct memory {
     enum outcome outcome;
     char reason[320];
     double used, total; // sums over the rows and over the GPUs in them
+    uint32_t known; // rows whose memory is known
     bool total_known;
 };
 
@@ -155,9 +156,10 @@ static void add_sums(struct memory *m) {
         const struct al_proc_gpu *row = &m->s->rows[m->rows[i]];
         struct al_value total = m->s->gpus[row->gpu].m[AL_GPU_MEM_TOTAL];
         bool first = !i || m->s->rows[m->rows[i - 1]].gpu != row->gpu;
-        if (al_ok(row->memory_bytes))
+        if (al_ok(row->memory_bytes)) {
             m->used += row->memory_bytes.num;
-        else
+            m->known++;
+        } else
             tell(m, CANNOT_TELL, "the driver does not tell the memory of process %d on GPU %u: %s", (int)row->pid,
                  m->s->gpus[row->gpu].info.index, al_status_text(row->memory_bytes.status));
         if (first)
@@ -307,7 +309,7 @@ static void print_text(const struct memory *m) {
         print_row(m, &m->s->rows[m->rows[i]]);
     bool whole = m->outcome == TOLD;
     (void)printf("%-33s", whole ? "sum" : "sum of what is known");
-    print_mib(al_value_ok(m->used, 1), 10);
+    print_mib((struct al_value){m->used, 1, m->known ? AL_STATUS_OK : AL_STATUS_UNSUPPORTED}, 10);
     print_mib((struct al_value){m->total, 1, m->total_known ? AL_STATUS_OK : AL_STATUS_UNSUPPORTED}, 11);
     print_share(m->used, m->total, whole && m->total_known);
     (void)printf("\n");
