@@ -451,6 +451,8 @@ struct nvml_process_details { // version word 1
     X(nvmlDeviceGetGpuFabricInfo, (struct nvml_device *, struct nvml_fabric_v1 *))                                     \
     X(nvmlDeviceGetPlatformInfo, (struct nvml_device *, struct nvml_platform_v2 *))                                    \
     X(nvmlDeviceGetVgpuCapabilities, (struct nvml_device *, unsigned, unsigned *))                                     \
+    X(nvmlGetVgpuDriverCapabilities, (unsigned, unsigned *))                                                           \
+    X(nvmlDeviceGetModuleId, (struct nvml_device *, unsigned *))                                                       \
     X(nvmlDeviceGetVgpuHeterogeneousMode, (struct nvml_device *, struct nvml_vgpu_heterogeneous *))                    \
     X(nvmlDeviceGetNumGpuCores, (struct nvml_device *, unsigned *))                                                    \
     X(nvmlDeviceGetMemoryBusWidth, (struct nvml_device *, unsigned *))                                                 \
