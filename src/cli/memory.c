@@ -120,13 +120,10 @@ static bool exists(const struct memory *m, pid_t pid) {
     return m->root >= 0 && al_memory_proc_exists(m->root, pid);
 }
 
-// Outside the host's pid namespace the driver may name the host's pids, and one of them may happen to be a process of
-// ours that has nothing to do with a GPU. Who holds memory has the driver's device open.
-static bool is_mistaken(const struct memory *m, pid_t pid) {
+// The driver names a process that this pid namespace does not show, or whose number is another process's here.
+static bool is_foreign(const struct memory *m, pid_t pid) {
     const struct al_proc *p = al_snapshot_proc(m->s, pid);
-    if (p && p->foreign)
-        return true;
-    return m->root >= 0 && !m->s->node.host_pid_ns && al_memory_proc_uses_gpu(m->root, pid) == 0;
+    return p && p->foreign;
 }
 
 // A MIG device's process shows on its GPU as well.
@@ -187,11 +184,18 @@ static pid_t called_so_in_a_container(const struct memory *m) {
     return 0;
 }
 
-static uint32_t count_foreign(const struct memory *m) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < m->s->row_count; i++)
-        count += is_mistaken(m, m->s->rows[i].pid) || !exists(m, m->s->rows[i].pid);
-    return count;
+// Outside the host's pid namespace the driver's list may be empty or name the host's pids; it is good for "holds none"
+// only when it names processes that are seen here, or when the process has no GPU open at all.
+static bool list_is_of_others(const struct memory *m) {
+    bool ours = false;
+    if (m->s->node.host_pid_ns)
+        return false;
+    for (uint32_t i = 0; i < m->s->row_count; i++) {
+        if (is_foreign(m, m->s->rows[i].pid))
+            return true;
+        ours |= exists(m, m->s->rows[i].pid);
+    }
+    return !ours && (m->tree || m->root < 0 || al_memory_proc_uses_gpu(m->root, m->pid) != 0);
 }
 
 static uint32_t count_descendants(const struct memory *m) {
@@ -213,9 +217,9 @@ static void explain_nothing(struct memory *m) {
         tell(m, NO_PROCESS, "no process %d", pid);
     else if (leader && leader != m->pid)
         tell(m, NO_MEMORY, "%d is a thread of process %d: try alula memory %d", pid, (int)leader, (int)leader);
-    else if (!m->s->node.host_pid_ns && count_foreign(m))
-        tell(m, CANNOT_TELL, "the driver names processes by the host's pids, which cannot be matched from inside this "
-                             "pid namespace; run alula on the host or in a container with the host's pid namespace");
+    else if (list_is_of_others(m))
+        tell(m, CANNOT_TELL, "the driver does not name processes as this pid namespace does, so that its list says "
+                             "nothing of them; run alula on the host or in a container with the host's pid namespace");
     else if (!m->tree && count_descendants(m))
         tell(m, NO_MEMORY, "process %d holds no GPU memory itself, its children do: try --tree", pid);
     else
@@ -225,7 +229,7 @@ static void explain_nothing(struct memory *m) {
 }
 
 static int find_out(struct memory *m) {
-    bool mistaken = false;
+    bool foreign = false;
     m->total_known = true;
     m->rows = calloc(m->s->row_count + 1, sizeof *m->rows);
     if (!m->rows)
@@ -236,12 +240,12 @@ static int find_out(struct memory *m) {
             continue;
         if (shows_on_mig_device(m->s, row))
             continue;
-        if (is_mistaken(m, row->pid))
-            mistaken = true;
+        if (is_foreign(m, row->pid))
+            foreign = true;
         else
             m->rows[m->row_count++] = i;
     }
-    if (mistaken)
+    if (foreign)
         tell(m, CANNOT_TELL, "the driver names a process that is not to be seen here, or one whose number belongs to "
                              "another process here: it counts in another pid namespace; run alula in the host's");
     else if (!m->row_count)
@@ -282,10 +286,10 @@ static void print_row(const struct memory *m, const struct al_proc_gpu *row) {
     print_mib(row->memory_bytes, 10);
     print_mib(total, 11);
     print_share(row->memory_bytes.num, total.num, al_ok(row->memory_bytes) && al_ok(total));
-    (void)printf("  %-5s", type_word(row->type));
     if (m->tree)
-        (void)printf("  %d", (int)row->pid);
-    (void)printf("\n");
+        (void)printf("  %-5s  %d\n", type_word(row->type), (int)row->pid);
+    else
+        (void)printf("  %s\n", type_word(row->type));
     al_buf_free(&name);
 }
 
@@ -297,14 +301,17 @@ static void print_text(const struct memory *m) {
     const struct al_proc *p = al_snapshot_proc(m->s, m->pid);
     if (p) {
         struct al_buf b = AL_BUF_INIT;
-        al_term_string(&b, p->user[0] ? p->user : "?");
-        al_buf_char(&b, ' ');
-        al_term_string(&b, p->command[0] ? p->command : p->comm);
+        if (p->alive) {
+            al_term_string(&b, p->user[0] ? p->user : "?");
+            al_buf_char(&b, ' ');
+            al_term_string(&b, p->command[0] ? p->command : p->comm);
+        } else {
+            al_buf_str(&b, "(gone; the driver still counts its memory)");
+        }
         (void)printf("%d %s\n", (int)m->pid, b.data ? b.data : "");
         al_buf_free(&b);
     }
-    (void)printf("GPU  %-28s%10s%11s  %7s  %-5s%s\n", "NAME", "USED MiB", "TOTAL MiB", "SHARE", "TYPE",
-                 m->tree ? "  PID" : "");
+    (void)printf("GPU  %-28s%10s%11s  %7s  TYPE%s\n", "NAME", "USED MiB", "TOTAL MiB", "SHARE", m->tree ? "   PID" : "");
     for (uint32_t i = 0; i < m->row_count; i++)
         print_row(m, &m->s->rows[m->rows[i]]);
     bool whole = m->outcome == TOLD;
