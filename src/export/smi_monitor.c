@@ -15,29 +15,13 @@
 #include "export/smi_monitor.h"
 #include "model/metric.h"
 
-enum kind {
-    ROUNDED,   // value times scale
-    TRUNCATED, // the same in thousandths of the unit, cut off: 79.87 W are 79
-    MEBI,      // MiB, rounded up
-    POWER,     // violation time over wall time, per cent
-    THERMAL,   // 1 when there was any thermal violation since the last line
-    PROTECTED, // an attribute in MiB
-    NOTHING,   // a GPM metric that alula does not read
-    // pmon
-    ROW_ROUNDED,
-    ROW_NONZERO, // 0 is printed as '-' too
-    ROW_MEBI,
-    ROW_PROTECTED
-};
-
-#define METRIC(group, title, unit, id, scale) {group, ROUNDED, AL_GPU_##id, scale, title, unit, 0}
-#define DMON(group, title, unit, kind, id, scale) {group, kind, id, scale, title, unit, 0}
+#define METRIC(group, title, unit, id, scale) {group, AL_SMI_COL_ROUNDED, AL_GPU_##id, scale, title, unit}
+#define DMON(group, title, unit, kind, id, scale) {group, kind, id, scale, title, unit}
 #define ROW(group, title, unit, kind, member, scale)                                                                   \
-    {group, kind, offsetof(struct al_proc_gpu, member), scale, title, unit, 0}
-#define GPM(number, title, unit, id, scale) {'g', ROUNDED, AL_GPU_GPM_##id, scale, title, unit, number}
+    {group, kind, offsetof(struct al_proc_gpu, member), scale, title, unit}
 
 static const struct al_smi_column dmon_columns[] = {
-    DMON('p', "pwr", "W", TRUNCATED, AL_GPU_POWER, 1),
+    DMON('p', "pwr", "W", AL_SMI_COL_TRUNCATED, AL_GPU_POWER, 1),
     METRIC('p', "gtemp", "C", TEMP, 1),
     METRIC('p', "mtemp", "C", TEMP_MEM, 1),
     METRIC('u', "sm", "%", UTIL, 100),
@@ -48,50 +32,28 @@ static const struct al_smi_column dmon_columns[] = {
     METRIC('u', "ofa", "%", OFA_UTIL, 100),
     METRIC('c', "mclk", "MHz", CLOCK_MEM, 1e-6),
     METRIC('c', "pclk", "MHz", CLOCK_SM, 1e-6),
-    DMON('v', "pviol", "%", POWER, AL_GPU_VIOL_POWER, 1),
-    DMON('v', "tviol", "bool", THERMAL, AL_GPU_VIOL_THERMAL, 1),
-    DMON('m', "fb", "MB", MEBI, AL_GPU_MEM_USED, 1),
-    DMON('m', "bar1", "MB", MEBI, AL_GPU_BAR1_USED, 1),
-    DMON('m', "ccpm", "MB", PROTECTED, AL_ATTR_PROTECTED_USED, 1),
+    DMON('v', "pviol", "%", AL_SMI_COL_POWER, AL_GPU_VIOL_POWER, 1),
+    DMON('v', "tviol", "bool", AL_SMI_COL_THERMAL, AL_GPU_VIOL_THERMAL, 1),
+    DMON('m', "fb", "MB", AL_SMI_COL_MEBI, AL_GPU_MEM_USED, 1),
+    DMON('m', "bar1", "MB", AL_SMI_COL_MEBI, AL_GPU_BAR1_USED, 1),
+    DMON('m', "ccpm", "MB", AL_SMI_COL_PROTECTED, AL_ATTR_PROTECTED_USED, 1),
     METRIC('e', "sbecc", "errs", ECC_COR_VOL_TOTAL, 1),
     METRIC('e', "dbecc", "errs", ECC_UNC_VOL_TOTAL, 1),
     METRIC('e', "pci", "errs", PCIE_REPLAY, 1),
-    DMON('t', "rxpci", "MB/s", TRUNCATED, AL_GPU_PCIE_RX, 1e-6),
-    DMON('t', "txpci", "MB/s", TRUNCATED, AL_GPU_PCIE_TX, 1e-6),
+    DMON('t', "rxpci", "MB/s", AL_SMI_COL_TRUNCATED, AL_GPU_PCIE_RX, 1e-6),
+    DMON('t', "txpci", "MB/s", AL_SMI_COL_TRUNCATED, AL_GPU_PCIE_TX, 1e-6),
 };
 
 static const struct al_smi_column pmon_columns[] = {
-    ROW('u', "sm", "%", ROW_ROUNDED, sm_ratio, 100),
-    ROW('u', "mem", "%", ROW_ROUNDED, memory_ratio, 100),
-    ROW('u', "enc", "%", ROW_NONZERO, encoder_ratio, 100),
-    ROW('u', "dec", "%", ROW_NONZERO, decoder_ratio, 100),
-    ROW('u', "jpg", "%", ROW_NONZERO, jpeg_ratio, 100),
-    ROW('u', "ofa", "%", ROW_NONZERO, ofa_ratio, 100),
-    ROW('m', "fb", "MB", ROW_MEBI, memory_bytes, 1),
-    ROW('m', "ccpm", "MB", ROW_PROTECTED, memory_bytes, 1),
+    ROW('u', "sm", "%", AL_SMI_COL_ROW_ROUNDED, sm_ratio, 100),
+    ROW('u', "mem", "%", AL_SMI_COL_ROW_ROUNDED, memory_ratio, 100),
+    ROW('u', "enc", "%", AL_SMI_COL_ROW_NONZERO, encoder_ratio, 100),
+    ROW('u', "dec", "%", AL_SMI_COL_ROW_NONZERO, decoder_ratio, 100),
+    ROW('u', "jpg", "%", AL_SMI_COL_ROW_NONZERO, jpeg_ratio, 100),
+    ROW('u', "ofa", "%", AL_SMI_COL_ROW_NONZERO, ofa_ratio, 100),
+    ROW('m', "fb", "MB", AL_SMI_COL_ROW_MEBI, memory_bytes, 1),
+    ROW('m', "ccpm", "MB", AL_SMI_COL_ROW_PROTECTED, memory_bytes, 1),
 };
-
-// NVML's numbers of the GPM metrics that alula reads (nvml.h, NVML_GPM_METRIC_*).
-#define MIB_PER_S (1.0 / 1048576)
-static const struct al_smi_column gpm_columns[] = {
-    GPM(1, "gract", "GPM:%", GRAPHICS, 100),
-    GPM(2, "smutil", "GPM:%", SM, 100),
-    GPM(3, "smocc", "GPM:%", OCCUPANCY, 100),
-    GPM(4, "intutil", "GPM:%", INTEGER, 100),
-    GPM(5, "mmaact", "GPM:%", TENSOR, 100),
-    GPM(6, "dfmat", "GPM:%", DFMA, 100),
-    GPM(7, "hmmat", "GPM:%", HMMA, 100),
-    GPM(9, "immat", "GPM:%", IMMA, 100),
-    GPM(10, "dram", "GPM:%", DRAM, 100),
-    GPM(11, "fp64", "GPM:%", FP64, 100),
-    GPM(12, "fp32", "GPM:%", FP32, 100),
-    GPM(13, "fp16", "GPM:%", FP16, 100),
-    GPM(20, "pcitx", "GPM:MiB/s", PCIE_TX, MIB_PER_S),
-    GPM(21, "pcirx", "GPM:MiB/s", PCIE_RX, MIB_PER_S),
-    GPM(60, "nvlrx", "GPM:MiB/s", NVLINK_RX, MIB_PER_S),
-    GPM(61, "nvltx", "GPM:MiB/s", NVLINK_TX, MIB_PER_S),
-};
-#define GPM_LAST 333 // the highest number that nvidia-smi 580 takes
 
 static const struct {
     const struct al_smi_column *columns;
@@ -105,21 +67,21 @@ static const struct {
 static uint32_t needs(const struct al_smi_column *c)
 {
     switch (c->kind) {
-    case PROTECTED:
-    case NOTHING:
+    case AL_SMI_COL_PROTECTED:
+    case AL_SMI_COL_NOTHING:
         return 0;
-    case ROW_ROUNDED:
-    case ROW_NONZERO:
+    case AL_SMI_COL_ROW_ROUNDED:
+    case AL_SMI_COL_ROW_NONZERO:
         return AL_GROUP_PROCUTIL;
-    case ROW_MEBI:
-    case ROW_PROTECTED:
+    case AL_SMI_COL_ROW_MEBI:
+    case AL_SMI_COL_ROW_PROTECTED:
         return AL_GROUP_PROCESS;
     default:
         return al_gpu_metrics[c->id].group;
     }
 }
 
-static void add(struct al_smi_monitor *m, const struct al_smi_column *c)
+void al_smi_monitor_add(struct al_smi_monitor *m, const struct al_smi_column *c)
 {
     if (m->count == AL_SMI_COLUMNS_MAX)
         return;
@@ -144,40 +106,9 @@ int al_smi_monitor_init(struct al_smi_monitor *m, enum al_smi_monitor_kind kind,
             continue;
         for (size_t i = 0; i < kinds[kind].count; i++)
             if (kinds[kind].columns[i].group == *at)
-                add(m, &kinds[kind].columns[i]);
+                al_smi_monitor_add(m, &kinds[kind].columns[i]);
     }
     return m->count > 0 ? 0 : AL_E_INVALID;
-}
-
-static void add_gpm(struct al_smi_monitor *m, uint32_t number)
-{
-    struct al_smi_column c = {.group = 'g', .kind = NOTHING, .unit = "GPM", .gpm = number};
-    for (size_t i = 0; i < sizeof gpm_columns / sizeof gpm_columns[0]; i++)
-        if (gpm_columns[i].gpm == number)
-            c = gpm_columns[i];
-    add(m, &c);
-}
-
-int al_smi_monitor_gpm(struct al_smi_monitor *m, const char *list, char *message, size_t size)
-{
-    size_t odd = strspn(list, "0123456789,");
-    if (list[odd]) {
-        (void)snprintf(message, size, "Found offending character: %c", list[odd] >= ' ' ? list[odd] : '?');
-        return AL_E_INVALID;
-    }
-    for (const char *at = list + strspn(list, ","); *at; at += strspn(at, ",")) {
-        unsigned long number = 0;
-        size_t len = strcspn(at, ",");
-        for (size_t i = 0; i < len && number <= GPM_LAST; i++)
-            number = number * 10 + (unsigned long)(at[i] - '0');
-        if (number > GPM_LAST) {
-            (void)snprintf(message, size, "Metric value too high: %.*s", (int)(len < 20 ? len : 20), at);
-            return AL_E_INVALID;
-        }
-        add_gpm(m, (uint32_t)number);
-        at += len;
-    }
-    return 0;
 }
 
 int al_smi_monitor_options(struct al_smi_monitor *m, const char *letters)
@@ -239,9 +170,7 @@ static void header_line(struct al_buf *b, const struct al_smi_monitor *m, bool u
         al_buf_str(b, units ? "          #    C/G " : "        pid   type ");
     for (size_t i = 0; i < m->count; i++) {
         const struct al_smi_column *c = &m->column[i];
-        char number[24];
-        (void)snprintf(number, sizeof number, "id=%u", c->gpm);
-        cell(b, m, units ? c->unit : c->title ? c->title : number, c->group == 'g' ? 10 : 6, used++);
+        cell(b, m, units ? c->unit : c->title, c->group == 'g' ? 10 : 6, used++);
     }
     if (m->kind == AL_SMI_PMON)
         al_buf_str(b, units ? "   name " : "   command ");
@@ -286,13 +215,13 @@ static void number(struct al_buf *b, const struct al_smi_monitor *m, struct al_v
     if (v.status == AL_STATUS_OK && isfinite(v.num)) {
         long long whole;
         double scaled = fmin(fmax(v.num * c->scale, -9e14), 9e14);
-        if (c->kind == MEBI || c->kind == ROW_MEBI || c->kind == PROTECTED)
+        if (c->kind == AL_SMI_COL_MEBI || c->kind == AL_SMI_COL_ROW_MEBI || c->kind == AL_SMI_COL_PROTECTED)
             whole = (long long)al_smi_mib(fmin(v.num, 9e15));
-        else if (c->kind == TRUNCATED)
+        else if (c->kind == AL_SMI_COL_TRUNCATED)
             whole = llround(scaled * 1000) / 1000;
         else
             whole = llround(scaled);
-        if (c->kind != ROW_NONZERO || whole != 0)
+        if (c->kind != AL_SMI_COL_ROW_NONZERO || whole != 0)
             (void)snprintf(text, sizeof text, "%lld", whole);
     }
     cell(b, m, text, c->group == 'g' ? 10 : 6, used);
@@ -312,15 +241,15 @@ static struct al_value gpu_value(const struct al_smi_monitor *m, const struct al
     const struct al_value *metrics = view->s->gpus[gpu].m;
     struct al_value v;
     switch (c->kind) {
-    case NOTHING:
+    case AL_SMI_COL_NOTHING:
         return al_value_none(AL_STATUS_UNSUPPORTED);
-    case PROTECTED:
+    case AL_SMI_COL_PROTECTED:
         return attr_number(view, gpu, (enum al_attr)c->id);
-    case POWER:
+    case AL_SMI_COL_POWER:
         v = violation(m, view->s, metrics[c->id], m->last_power[gpu]);
         v.num *= 100;
         return v;
-    case THERMAL:
+    case AL_SMI_COL_THERMAL:
         v = violation(m, view->s, metrics[c->id], m->last_thermal[gpu]);
         v.num = v.num > 0;
         return v;
@@ -348,8 +277,10 @@ static void command(struct al_buf *b, const char *driver_name)
 {
     struct al_buf clean = AL_BUF_INIT;
     const char *name = strrchr(driver_name, '/');
+    char cut[16];
     al_term_string(&clean, name ? name + 1 : driver_name);
-    al_buf_printf(b, "   %-15.15s", clean.len > 0 && !clean.failed ? clean.data : "-");
+    (void)al_str_copy(cut, sizeof cut, clean.len > 0 && !clean.failed ? clean.data : "-");
+    al_buf_printf(b, "   %-15s", cut);
     al_buf_free(&clean);
 }
 
@@ -358,7 +289,7 @@ static struct al_value row_value(const struct al_smi_view *view, uint32_t gpu, c
 {
     struct al_value v;
     memcpy(&v, (const char *)row + c->id, sizeof v);
-    if (c->kind != ROW_PROTECTED || v.status != AL_STATUS_OK)
+    if (c->kind != AL_SMI_COL_ROW_PROTECTED || v.status != AL_STATUS_OK)
         return v;
     // The driver's figure per process is not read. Where the GPU has no protected memory at all, it can only be 0.
     struct al_value total = attr_number(view, gpu, AL_ATTR_PROTECTED_TOTAL);

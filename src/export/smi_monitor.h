@@ -7,15 +7,31 @@
 
 enum al_smi_monitor_kind { AL_SMI_DMON, AL_SMI_PMON };
 
-#define AL_SMI_COLUMNS_MAX 512
+#define AL_SMI_COLUMNS_MAX 256
+#define AL_SMI_DMON_GPUS 16 // nvidia-smi shows no more, and says so
+
+// How a column's value is printed.
+enum al_smi_column_kind {
+    AL_SMI_COL_ROUNDED,   // value times scale
+    AL_SMI_COL_TRUNCATED, // the same in thousandths of the unit, cut off: 79.87 W are 79
+    AL_SMI_COL_MEBI,      // MiB, rounded up
+    AL_SMI_COL_POWER,     // violation time over wall time, per cent
+    AL_SMI_COL_THERMAL,   // 1 when there was any thermal violation since the last line
+    AL_SMI_COL_PROTECTED, // an attribute in MiB
+    AL_SMI_COL_NOTHING,   // a GPM metric that alula does not read
+    // pmon
+    AL_SMI_COL_ROW_ROUNDED,
+    AL_SMI_COL_ROW_NONZERO, // 0 is printed as '-' too
+    AL_SMI_COL_ROW_MEBI,
+    AL_SMI_COL_ROW_PROTECTED
+};
 
 struct al_smi_column {
     char group;              // letter of -s; 'g': a GPM metric
-    uint8_t kind;            // see smi_monitor.c
+    uint8_t kind;            // enum al_smi_column_kind
     uint16_t id;             // metric or attribute; pmon: offset in struct al_proc_gpu
     double scale;            // to the printed unit
-    const char *title, *unit;
-    uint32_t gpm;            // number of the GPM metric
+    char title[12], unit[12];
 };
 
 struct al_smi_monitor {
@@ -35,6 +51,7 @@ struct al_smi_monitor {
 int al_smi_monitor_init(struct al_smi_monitor *m, enum al_smi_monitor_kind kind, const char *select);
 // Adds the columns of dmon's --gpm-metrics, "2,10". AL_E_INVALID, with what nvidia-smi says in message[size].
 int al_smi_monitor_gpm(struct al_smi_monitor *m, const char *list, char *message, size_t size);
+void al_smi_monitor_add(struct al_smi_monitor *m, const struct al_smi_column *c);
 // -o: D and T. AL_E_INVALID at another letter.
 int al_smi_monitor_options(struct al_smi_monitor *m, const char *letters);
 // dmon's --format: csv, noheader, nounit. AL_E_INVALID with the unknown word in bad[size].

@@ -142,11 +142,15 @@ static void compute_cap(const struct al_smi_view *view, uint32_t gpu, struct al_
     (void)snprintf(v->text, sizeof v->text, "%.0f.%.0f", v->num, minor.num);
 }
 
-static void process_name(const struct al_snapshot *s, const struct al_proc_gpu *row, struct al_attr_value *v)
+// A comma in a name would be a new cell: nvidia-smi prints '?' there, and so do we. It prints control bytes as they are,
+// we do not.
+static void process_name(struct al_buf *b, const struct al_proc_gpu *row)
 {
-    (void)s;
-    v->status = AL_STATUS_OK;
-    (void)al_str_copy(v->text, sizeof v->text, row->driver_name[0] ? row->driver_name : "[Not Found]");
+    char text[sizeof row->driver_name];
+    (void)al_str_copy(text, sizeof text, row->driver_name[0] ? row->driver_name : "[Not Found]");
+    for (char *comma = text; (comma = strchr(comma, ',')) != NULL;)
+        *comma = '?';
+    al_term_string(b, text);
 }
 
 static void computed(const struct al_smi_view *view, uint32_t gpu, const struct al_proc_gpu *row, uint32_t id,
@@ -187,9 +191,6 @@ static void computed(const struct al_smi_view *view, uint32_t gpu, const struct 
     case AL_SMI_PID:
         number_value(v, row ? row->pid : 0, row ? AL_STATUS_OK : AL_STATUS_UNSUPPORTED);
         break;
-    case AL_SMI_PROCESS_NAME:
-        process_name(s, row, v);
-        break;
     case AL_SMI_PROCESS_MEMORY:
         metric_value(v, row->memory_bytes);
         break;
@@ -205,6 +206,12 @@ static void row_cells(struct al_buf *b, const struct al_smi_query *q, const stru
     for (size_t i = 0; i < q->count; i++) {
         const struct al_smi_field *f = q->field[i];
         struct al_attr_value v = {0};
+        if (i > 0)
+            al_buf_str(b, ", ");
+        if (f->source == AL_SMI_COMPUTED && f->id == AL_SMI_PROCESS_NAME) {
+            process_name(b, row); // longer than an attribute
+            continue;
+        }
         if (f->source == AL_SMI_METRIC)
             metric_value(&v, view->s->gpus[gpu].m[f->id]);
         else if (f->source == AL_SMI_ATTR)
@@ -215,8 +222,6 @@ static void row_cells(struct al_buf *b, const struct al_smi_query *q, const stru
             computed(view, gpu, row, f->id, &v);
         else
             v.status = AL_STATUS_UNSUPPORTED;
-        if (i > 0)
-            al_buf_str(b, ", ");
         al_smi_cell(b, f, &v, q->units);
     }
     al_buf_char(b, '\n');
@@ -318,7 +323,7 @@ static void list_mig(struct al_buf *b, const struct al_snapshot *s, uint32_t gpu
     for (uint32_t i = 0; i < s->gpu_count; i++) {
         const struct al_gpu_info *mig = &s->gpus[i].info;
         if (mig->is_mig && mig->parent >= 0 && (uint32_t)mig->parent == gpu)
-            al_buf_printf(b, "  MIG %-12s Device %2u: (UUID: %s)\n", mig->mig_profile, device++, mig->uuid);
+            al_buf_printf(b, "  MIG %-11s Device %2u: (UUID: %s)\n", mig->mig_profile, device++, mig->uuid);
     }
 }
 

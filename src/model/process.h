@@ -82,7 +82,7 @@ struct al_proc_gpu {
     uint32_t gpu_instance, compute_instance; // 0xffffffff when none
     struct al_value memory_bytes;
     struct al_value sm_ratio, memory_ratio, encoder_ratio, decoder_ratio, jpeg_ratio, ofa_ratio;
-    char driver_name[64]; // what the driver calls the process ("" when it does not say)
+    char driver_name[256]; // what the driver calls the process, a path as a rule ("" when it does not say)
 };
 
 extern const struct al_metric_info *const al_proc_metric_table; // AL_PROC_METRIC_COUNT rows
