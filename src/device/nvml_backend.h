@@ -26,7 +26,7 @@ struct al_nvml_kept {
 // A process of the last listing: its name and utilisation, which the driver does not tell every time.
 struct al_nvml_proc {
     uint32_t pid;
-    char name[64];
+    char name[256]; // what nvidia-smi asks for too: a whole path
     struct al_value util[6]; // sm memory encoder decoder jpeg ofa
 };
 
