@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real processes to put on made-up GPUs, and a copy of their /proc in which alula sees the host's pid namespace."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HOST_PID_NS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
+
+
+@contextlib.contextmanager
+def sleepers(*argument_lists):
+    """Starts `python -c … ARGS` for each list of arguments; yields the pids once their command lines stand."""
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    started = []
+    try:
+        for arguments in argument_lists:
+            started.append(subprocess.Popen([sys.executable, "-c", code, *arguments], stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE))
+        for process in started:
+            process.stdout.read(1)
+        yield [process.pid for process in started]
+    finally:
+        for process in started:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+
+
+def copy_proc(root, pids, namespace=HOST_PID_NS):
+    """A root folder whose proc/ holds these processes as they are now; for ALULA_HOST_ROOT."""
+    root = pathlib.Path(root)
+    for name in ("stat", "meminfo", "loadavg", "sys/kernel/hostname", "sys/kernel/random/boot_id"):
+        copy_file(pathlib.Path("/proc") / name, root / "proc" / name)
+    for pid in (1, *pids):
+        for name in ("stat", "status", "cmdline", "cgroup", "comm", "statm", "io"):
+            copy_file(pathlib.Path("/proc") / str(pid) / name, root / "proc" / str(pid) / name)
+    (root / "proc/self/ns").mkdir(parents=True)
+    os.symlink(namespace, root / "proc/self/ns/pid")
+    if os.path.exists("/etc/passwd"):
+        (root / "etc").mkdir()
+        shutil.copy("/etc/passwd", root / "etc/passwd")
+    return root
+
+
+def copy_file(source, target):
+    with contextlib.suppress(OSError):
+        data = source.read_bytes()  # /proc files have no size that a copy could go by
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
