@@ -18,6 +18,9 @@ struct al_device_error {
 // Loads the library and initialises NVML. AL_E_NOLIB, AL_E_NOSYM, AL_E_NODRIVER, AL_E_DENIED, AL_E_MISMATCH, ...
 int al_nvml_open(const struct al_nvml_options *options, struct al_device **ret, struct al_device_error *reterr_error);
 
+// Where the library is looked for, in this order; the first is a bare name for the loader's own search. NULL ends.
+extern const char *const al_nvml_places[];
+
 // Plays the device half of `source` (not taken over), its start at start_ns of the clock that sample() is given.
 int al_replay_device(struct al_source *source, const char *gpus, int64_t start_ns, struct al_device **ret);
 

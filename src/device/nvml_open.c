@@ -18,7 +18,7 @@
 
 // The loader's own search first; then where WSL, container toolkits, driver containers and distributions put it. Never
 // an unversioned name: that is the CUDA toolkit's stub, which answers nothing.
-static const char *const places[] = {
+const char *const al_nvml_places[] = {
     NAME,
     "/usr/lib/wsl/lib/" NAME,
     "/usr/local/nvidia/lib64/" NAME,
@@ -31,6 +31,7 @@ static const char *const places[] = {
     "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/" NAME,
     "/run/nvidia/driver/usr/lib/aarch64-linux-gnu/" NAME,
     "/run/nvidia/driver/usr/lib64/" NAME,
+    NULL,
 };
 
 static const struct al_device_ops nvml_ops;
@@ -53,8 +54,8 @@ static int open_at(const char *path, void **ret_handle, char *why, size_t size) 
 // A library that exists but does not load is the more useful message than the many places where there is none.
 static int open_anywhere(void **ret_handle, struct al_device_error *e) {
     char why[192], first[192] = "";
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (open_at(places[i], ret_handle, why, sizeof why) == 0)
+    for (size_t i = 0; al_nvml_places[i]; i++) {
+        if (open_at(al_nvml_places[i], ret_handle, why, sizeof why) == 0)
             return 0;
         if (!first[0] && !strstr(why, "No such file"))
             (void)al_str_copy(first, sizeof first, why);
