@@ -94,9 +94,11 @@ ALULA_API const char *alula_error_text(int error);     /* never NULL */
 ALULA_API const char *alula_error_message(void);       /* of this thread's last failure; "" when there was none */
 ALULA_API const char *alula_status_text(uint32_t status);
 
-/* One GPU by the driver's index, as in GPUTracker(device_index=0, window_size=120). window_size: 2 to 1000000 readings. */
+/* One GPU by the driver's index, as in GPUTracker(device_index=0, window_size=120). window_size is 2 to 1000000
+ * readings. */
 ALULA_API int alula_tracker_new(unsigned device_index, unsigned window_size, alula_tracker **ret);
-/* Several: indices, UUIDs or PCI ids separated by commas; NULL takes all. They are numbered from 0 in the driver's order. */
+/* Several: indices, UUIDs or PCI ids separated by commas; NULL takes all. They are numbered from 0 in the driver's
+ * order. */
 ALULA_API int alula_tracker_new_list(const char *gpus, unsigned window_size, alula_tracker **ret);
 /* Accepts NULL; always returns NULL. */
 ALULA_API alula_tracker *alula_tracker_free(alula_tracker *t);
@@ -105,7 +107,7 @@ ALULA_API unsigned alula_tracker_device_count(const alula_tracker *t);
 ALULA_API const char *alula_tracker_device_uuid(const alula_tracker *t, unsigned device); /* NULL: no such device */
 ALULA_API const char *alula_tracker_device_name(const alula_tracker *t, unsigned device);
 
-/* Reads all GPUs of the tracker and hands out the first one's sample. A GPU that is lost gives a sample of NaN and LOST. */
+/* Reads all GPUs of the tracker and hands out the first one's sample. A lost GPU gives a sample of NaN and LOST. */
 ALULA_API int alula_tracker_sample(alula_tracker *t, struct alula_sample *ret);
 /* Likewise, one sample a GPU, at most `capacity`; returns how many. ret[0].size tells the size of all of them. */
 ALULA_API int alula_tracker_sample_all(alula_tracker *t, struct alula_sample *ret, unsigned capacity);
@@ -114,7 +116,8 @@ ALULA_API int alula_tracker_sample_all(alula_tracker *t, struct alula_sample *re
 ALULA_API int alula_tracker_window(alula_tracker *t, unsigned device, enum alula_metric metric,
                                    struct alula_window *ret);
 /* q in 0..1, linear between neighbours. */
-ALULA_API int alula_tracker_quantile(alula_tracker *t, unsigned device, enum alula_metric metric, double q, double *ret);
+ALULA_API int alula_tracker_quantile(alula_tracker *t, unsigned device, enum alula_metric metric, double q,
+                                     double *ret);
 /* The newest readings, oldest first, at most `capacity`: times (seconds since the epoch; may be NULL) and values.
  * Returns how many. */
 ALULA_API int alula_tracker_history(alula_tracker *t, unsigned device, enum alula_metric metric, double *ret_times,

@@ -137,6 +137,31 @@ static bool shows_on_mig_device(const struct al_snapshot *s, const struct al_pro
     return false;
 }
 
+// "3", or "3:0" for the first MIG device of GPU 3, as nvidia-smi -L counts them.
+struct label {
+    char text[24];
+};
+static int32_t mig_index(const struct al_snapshot *s, const struct al_gpu *gpu) {
+    int32_t nth = 0;
+    for (const struct al_gpu *g = s->gpus; g < gpu; g++)
+        nth += g->info.is_mig && g->info.parent == gpu->info.parent;
+    return gpu->info.is_mig ? nth : -1;
+}
+
+static uint32_t board_index(const struct al_snapshot *s, const struct al_gpu *gpu) {
+    int32_t parent = gpu->info.is_mig ? gpu->info.parent : -1;
+    return parent >= 0 && (uint32_t)parent < s->gpu_count ? s->gpus[parent].info.index : gpu->info.index;
+}
+
+static struct label label(const struct al_snapshot *s, const struct al_gpu *gpu) {
+    struct label l;
+    if (gpu->info.is_mig)
+        (void)snprintf(l.text, sizeof l.text, "%u:%d", board_index(s, gpu), mig_index(s, gpu));
+    else
+        (void)snprintf(l.text, sizeof l.text, "%u", gpu->info.index);
+    return l;
+}
+
 // --- finding out ---
 
 static void tell(struct memory *m, enum outcome outcome, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -157,8 +182,8 @@ static void add_sums(struct memory *m) {
             m->used += row->memory_bytes.num;
             m->known++;
         } else
-            tell(m, CANNOT_TELL, "the driver does not tell the memory of process %d on GPU %u: %s", (int)row->pid,
-                 m->s->gpus[row->gpu].info.index, al_status_text(row->memory_bytes.status));
+            tell(m, CANNOT_TELL, "the driver does not tell the memory of process %d on GPU %s: %s", (int)row->pid,
+                 label(m->s, &m->s->gpus[row->gpu]).text, al_status_text(row->memory_bytes.status));
         if (first)
             m->total += total.num;
         m->total_known &= al_ok(total);
@@ -172,7 +197,8 @@ static void check_lists(struct memory *m) {
         uint32_t status = gpu->info.status == AL_STATUS_OK ? gpu->process_status : gpu->info.status;
         if (status == AL_STATUS_OK || gpu->info.mig_enabled)
             continue;
-        tell(m, CANNOT_TELL, "the processes of GPU %u are not known: %s", gpu->info.index, al_status_text(status));
+        tell(m, CANNOT_TELL, "the processes of GPU %s are not known: %s", label(m->s, gpu).text,
+             al_status_text(status));
         return;
     }
 }
@@ -211,7 +237,8 @@ static void explain_nothing(struct memory *m) {
     pid_t host_pid = called_so_in_a_container(m), leader = m->root >= 0 ? al_memory_proc_leader(m->root, m->pid) : 0;
     bool there = exists(m, m->pid);
     if (host_pid)
-        tell(m, there ? NO_MEMORY : NO_PROCESS, "%s %d; a container calls process %d by that number: try alula memory %d",
+        tell(m, there ? NO_MEMORY : NO_PROCESS,
+             "%s %d; a container calls process %d by that number: try alula memory %d",
              there ? "no GPU memory is held by process" : "no process", pid, (int)host_pid, (int)host_pid);
     else if (!there)
         tell(m, NO_PROCESS, "no process %d", pid);
@@ -282,7 +309,7 @@ static void print_row(const struct memory *m, const struct al_proc_gpu *row) {
     struct al_value total = gpu->m[AL_GPU_MEM_TOTAL];
     struct al_buf name = AL_BUF_INIT;
     al_term_string(&name, gpu->info.name);
-    (void)printf("%3u  %-28s", gpu->info.index, name.data ? name.data : "");
+    (void)printf("%3s  %-28s", label(m->s, gpu).text, name.data ? name.data : "");
     print_mib(row->memory_bytes, 10);
     print_mib(total, 11);
     print_share(row->memory_bytes.num, total.num, al_ok(row->memory_bytes) && al_ok(total));
@@ -311,7 +338,8 @@ static void print_text(const struct memory *m) {
         (void)printf("%d %s\n", (int)m->pid, b.data ? b.data : "");
         al_buf_free(&b);
     }
-    (void)printf("GPU  %-28s%10s%11s  %7s  TYPE%s\n", "NAME", "USED MiB", "TOTAL MiB", "SHARE", m->tree ? "   PID" : "");
+    (void)printf("GPU  %-28s%10s%11s  %7s  TYPE%s\n", "NAME", "USED MiB", "TOTAL MiB", "SHARE",
+                 m->tree ? "   PID" : "");
     for (uint32_t i = 0; i < m->row_count; i++)
         print_row(m, &m->s->rows[m->rows[i]]);
     bool whole = m->outcome == TOLD;
@@ -345,7 +373,9 @@ static void add_json_row(const struct memory *m, struct al_buf *b, const struct 
     struct al_value total = gpu->m[AL_GPU_MEM_TOTAL], share = row->memory_bytes;
     if (al_ok(share) && (!al_ok(total) || total.num <= 0))
         share.status = AL_STATUS_UNSUPPORTED;
-    al_buf_printf(b, "{\"index\": %u", gpu->info.index);
+    int32_t mig = mig_index(m->s, gpu);
+    al_buf_printf(b, "{\"index\": %u", board_index(m->s, gpu));
+    add_value(b, "mig_index", (struct al_value){mig, 1, mig < 0 ? AL_STATUS_UNSUPPORTED : AL_STATUS_OK}, 1);
     add_text(b, "uuid", gpu->info.uuid);
     add_text(b, "name", gpu->info.name);
     al_buf_printf(b, ", \"pid\": %d, \"type\": \"%s\"", (int)row->pid, type_word(row->type));

@@ -64,7 +64,7 @@ static int look_around(alula_tracker *t, const char *gpus, unsigned window_size)
     const struct al_snapshot *s;
     int result = al_collect_once(t->collect, 0, TIMEOUT_NS, &s);
     if (result)
-        return al_lib_fail(result, "%s", result == AL_E_TIMEOUT && *s->hung_call ? s->hung_call : al_error_text(result));
+        return al_lib_fail(result, "%s%s%s", al_error_text(result), *s->hung_call ? ": " : "", s->hung_call);
     if (!s->gpu_count)
         return gpus ? al_lib_fail(AL_E_NOENT, "no such GPU: %s", gpus) : al_lib_fail(AL_E_NOGPU, "no GPU found");
     t->gpus = calloc(s->gpu_count, sizeof *t->gpus);
@@ -296,8 +296,9 @@ int alula_sample_json(const struct alula_sample *s, char *out, size_t size) {
 
 // --- windows ---
 
-static int find_window(const alula_tracker *t, unsigned device, enum alula_metric metric, const struct al_window **ret) {
-    if (!t || device >= t->count || (unsigned)metric >= METRICS)
+static int find_window(const alula_tracker *t, unsigned device, enum alula_metric metric,
+                       const struct al_window **ret) {
+    if (device >= t->count || (unsigned)metric >= METRICS)
         return al_lib_fail(AL_E_INVALID, "no device %u or no metric %u", device, (unsigned)metric);
     *ret = &t->gpus[device].windows[metric];
     return (*ret)->count ? 0 : al_lib_fail(AL_E_AGAIN, "no reading yet");
