@@ -210,7 +210,7 @@ static int parse_query(struct smi *s)
     return 0;
 }
 
-static void print_query(void *user, struct al_buf *b, const struct al_smi_view *view, uint64_t tick)
+static void print_query(void *user, struct al_buf *b, struct al_smi_view *view, uint64_t tick)
 {
     const struct smi *s = user;
     if (tick == 0 && s->query.header)
@@ -218,10 +218,12 @@ static void print_query(void *user, struct al_buf *b, const struct al_smi_view *
     al_smi_query_rows(b, &s->query, view);
 }
 
-static void print_list(void *user, struct al_buf *b, const struct al_smi_view *view, uint64_t tick)
+static void print_list(void *user, struct al_buf *b, struct al_smi_view *view, uint64_t tick)
 {
     struct smi *s = user;
     (void)tick;
+    if (view->gpu_count == 0)
+        al_buf_str(b, "No devices found.\n");
     if (al_smi_list_gpus(b, view) < 0)
         s->list_status = LOST;
 }
@@ -233,6 +235,7 @@ static int run(struct smi *s)
         return status;
     s->run.print = s->list ? print_list : print_query;
     s->run.user = s;
+    s->run.none_is_fine = s->list;
     status = al_smi_run(&s->run, &s->common, s->list ? 0 : s->query.groups);
     return status ? status : s->list_status;
 }

@@ -41,8 +41,10 @@ struct al_smi_run {
     FILE *out;
     int64_t period_ns; // 0: once
     int64_t ticks;     // 0: for ever
-    void (*print)(void *user, struct al_buf *b, const struct al_smi_view *view, uint64_t tick);
+    // Prints one reading; the view may be narrowed. tick counts from 0.
+    void (*print)(void *user, struct al_buf *b, struct al_smi_view *view, uint64_t tick);
     void *user;
+    bool none_is_fine; // no GPU: print nothing's text rather than fail (-L)
 };
 
 // Opens, prints, closes. Returns the exit status, which is nvidia-smi's where it has one for the case.

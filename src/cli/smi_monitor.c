@@ -191,9 +191,22 @@ static int columns(struct monitor *m)
     return 0;
 }
 
-static void print(void *user, struct al_buf *b, const struct al_smi_view *view, uint64_t tick)
+// Only dmon is known to stop at 16, and to say so.
+static bool narrow(const struct monitor *m, struct al_smi_view *view)
+{
+    if (m->kind != AL_SMI_DMON || m->run.ids || view->gpu_count <= AL_SMI_DMON_GPUS)
+        return false;
+    view->gpu_count = AL_SMI_DMON_GPUS;
+    return true;
+}
+
+static void print(void *user, struct al_buf *b, struct al_smi_view *view, uint64_t tick)
 {
     struct monitor *m = user;
+    if (narrow(m, view) && tick == 0)
+        al_buf_str(b, "\nWARNING: Only monitoring up to 16 GPUs is supported by default.\n"
+                      "Set NVSMI_SHOW_ALL_DEVICES=1 to increase the limit up to 16 GPUs.\n"
+                      "Performance may be impacted by doing so.\n\n");
     if (tick == 0)
         al_smi_monitor_header(b, &m->m);
     al_smi_monitor_rows(b, &m->m, view);

@@ -131,7 +131,7 @@ static int tick(struct al_smi_run *r, struct al_buf *b, uint64_t number)
     int status = al_cli_once(&r->session, 0, &r->view.s);
     if (status)
         return status;
-    if (al_smi_select(&r->view, r->ids) < 0) {
+    if (al_smi_select(&r->view, r->ids) < 0 && !r->none_is_fine) {
         printf("No devices were found\n");
         (void)al_cli_flush();
         return NO_DEVICES;
