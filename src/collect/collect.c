@@ -7,17 +7,20 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "collect/merge.h"
+#include "collect/windows.h"
 #include "collect/worker.h"
 #include "detect/detect.h"
 #include "model/finding.h"
 
 #define SINKS_MAX 16
+#define WINDOWS_MAX 4096
 #define DEFAULT_PROCESS_NS (2 * AL_NS_PER_S)
 #define DEFAULT_SLOW_NS AL_NS_PER_S
 
 struct al_collect {
     struct al_collect_options o;
     struct al_worker *worker; // NULL when the device is sampled inline
+    struct al_series_set *windows; // NULL: none
     struct al_sink *sinks[SINKS_MAX];
     size_t sink_count;
     int sink_result;
@@ -46,6 +49,8 @@ int al_collect_new(const struct al_collect_options *options, struct al_collect *
     c->slow = al_snapshot_new();
     c->kept = al_snapshot_new();
     int result = c->now && c->slow && c->kept ? 0 : AL_E_NOMEM;
+    if (!result && c->o.window_ns)
+        result = al_series_set_new(c->o.window_ns, c->o.windows_max ? c->o.windows_max : WINDOWS_MAX, &c->windows);
     if (!result && !c->o.inline_device)
         result = al_worker_new(c->o.device, &c->worker);
     if (result) {
@@ -68,6 +73,7 @@ struct al_collect *al_collect_free(struct al_collect *c) {
         al_snapshot_free(c->now);
         al_snapshot_free(c->slow);
         al_snapshot_free(c->kept);
+        al_series_set_free(c->windows);
         free(c);
     }
     return NULL;
@@ -236,6 +242,8 @@ static int one_tick(struct al_collect *c) {
     int result = take_snapshot(c, false, wait);
     if (result)
         return result;
+    if (c->windows)
+        al_windows_push(c->windows, c->now, c->o.slow_period_ns, c->o.process_period_ns);
     for (size_t i = 0; i < c->sink_count && !c->sink_result; i++)
         if (c->sinks[i]->ops->tick)
             c->sink_result = c->sinks[i]->ops->tick(c->sinks[i], c->now);
@@ -284,6 +292,10 @@ int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64
 
 const struct al_snapshot *al_collect_snapshot(const struct al_collect *c) {
     return c->have_snapshot ? c->now : NULL;
+}
+
+const struct al_series_set *al_collect_series(const struct al_collect *c) {
+    return c->windows;
 }
 
 void al_collect_cost(const struct al_collect *c, struct al_collect_cost *ret) {

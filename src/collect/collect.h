@@ -10,6 +10,7 @@
 
 struct al_collect;
 struct al_detect;
+struct al_series_set;
 
 struct al_collect_options {
     struct al_device *device;  // not taken over
@@ -20,6 +21,8 @@ struct al_collect_options {
     int64_t process_period_ns; // host side of processes; 0: 2 s
     int64_t slow_period_ns;    // slow groups; 0: 1 s
     struct al_detect *detect;  // NULL: no rules; not taken over
+    int64_t window_ns;         // length of the sliding windows; 0: none are kept
+    uint32_t windows_max;      // 0: 4096
     bool inline_device;        // replay: sample on the caller's thread, in step with the clock
 };
 
@@ -51,6 +54,8 @@ int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64
                     struct al_attr_value *ret);
 // The latest snapshot (NULL before the first).
 const struct al_snapshot *al_collect_snapshot(const struct al_collect *c);
+// The sliding windows, or NULL when none are kept (series/set.h).
+const struct al_series_set *al_collect_series(const struct al_collect *c);
 void al_collect_cost(const struct al_collect *c, struct al_collect_cost *ret);
 
 #endif
