@@ -21,6 +21,7 @@ struct al_cli_options {
     int64_t interval_ns;  // --interval; 0: the config's or 500 ms
     double speed;         // --speed of a scenario; 1 real time, 0 as fast as possible; < 0 not given
     bool no_color, force_color, no_cmdline;
+    bool windows;         // keep sliding windows (sampling.window long)
 };
 #define AL_CLI_OPTIONS_INIT {.speed = -1}
 

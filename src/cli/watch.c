@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/watch_summary.h"
 #include "cli/watch_text.h"
 #include "detect/detect.h"
 #include "export/compat.h"
@@ -44,6 +45,7 @@ static const char help[] =
     "  --fail-on LEVEL     exit with status 3 when a finding of this level or above was raised\n"
     "                      (info, warning, critical)\n"
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
+    "  --summary           at the end, the last window of each GPU: mean, peak, min, deviation, quantiles, slope\n"
     "  --quiet             findings only, no line a tick\n"
     "  --verbose           at the end, what every rule thought of every GPU and job\n"
     "  --pcie              also read PCIe rates by the blocking 20 ms call (not needed where GPM exists)\n"
@@ -153,8 +155,20 @@ static void verdict_line(void *user, const char *rule, const char *key, enum al_
     al_buf_printf(&w->buf, ": %s%s%s\n", words[verdict], why && *why ? ": " : "", why ? why : "");
 }
 
+static void summary(struct watch *w) {
+    const struct al_series_set *windows = al_collect_series(w->session.collect);
+    const struct al_snapshot *s = al_collect_snapshot(w->session.collect);
+    if (!windows || !s)
+        return;
+    if (w->format == FORMAT_JSON)
+        al_watch_summary_json(&w->buf, s, windows);
+    if (w->format == FORMAT_TEXT)
+        al_watch_summary(&w->buf, s, windows);
+}
+
 static void end(struct watch *w) {
     struct al_collect_cost c;
+    summary(w);
     al_collect_cost(w->session.collect, &c);
     double cpu = c.wall_ns > 0 ? (double)c.process_cpu_ns / (double)c.wall_ns : 0;
     if (w->format == FORMAT_JSON) {
@@ -183,7 +197,7 @@ static void end(struct watch *w) {
     (void)write_out(w);
 }
 
-enum { OPT_JSON = 1, OPT_COMPAT, OPT_FOR, OPT_FAIL_ON, OPT_QUIET, OPT_VERBOSE, OPT_RECORD, OPT_PCIE, OPT_MODEL };
+enum { OPT_JSON = 1, OPT_COMPAT, OPT_FOR, OPT_FAIL_ON, OPT_QUIET, OPT_VERBOSE, OPT_SUMMARY, OPT_RECORD, OPT_PCIE, OPT_MODEL };
 static const struct option long_options[] = {
     {"json", no_argument, NULL, OPT_JSON},
     {"compat", no_argument, NULL, OPT_COMPAT},
@@ -191,6 +205,7 @@ static const struct option long_options[] = {
     {"fail-on", required_argument, NULL, OPT_FAIL_ON},
     {"model-size", required_argument, NULL, OPT_MODEL},
     {"quiet", no_argument, NULL, OPT_QUIET},
+    {"summary", no_argument, NULL, OPT_SUMMARY},
     {"verbose", no_argument, NULL, OPT_VERBOSE},
     {"pcie", no_argument, NULL, OPT_PCIE},
     {"record-scenario", required_argument, NULL, OPT_RECORD},
@@ -234,6 +249,7 @@ static int take_option(struct watch *w, struct al_cli_options *o, int option, co
     case OPT_MODEL: return take_model_size(w, argument);
     case OPT_QUIET: w->quiet = true; return 0;
     case OPT_VERBOSE: w->verbose = true; return 0;
+    case OPT_SUMMARY: o->windows = true; return 0;
     case OPT_PCIE: w->pcie = true; return 0;
     case OPT_RECORD: w->record_path = argument; return 0;
     default: return al_cli_common(o, option, argument);
