@@ -14,19 +14,35 @@
     X(sampling, slow_interval, SECONDS, 1, 0.1, 3600, "time between two readings of the slow groups")                  \
     X(sampling, process_interval, SECONDS, 2, 0.1, 3600, "time between two readings of the processes' host side")      \
     X(sampling, window, SECONDS, 60, 1, 86400, "length of the sliding windows")                                        \
-    X(sampling, timeout, SECONDS, 10, 0.1, 3600, "time after which a command that prints once stops waiting for the driver") \
+    X(sampling, timeout, SECONDS, 10, 0.1, 3600, "wait of a command that prints once for the driver")                  \
+    X(findings, update_every, SECONDS, 10, 1, 3600, "least time between two updates of a finding whose level holds")   \
+    X(findings, hold, SECONDS, 10, 0, 3600, "time for which a finding outlives the loss of its signal")                \
     X(inefficient, enabled, BOOL, 1, 0, 1, "judge running inefficiently and starved by input")                         \
     X(inefficient, utilization_below, RATIO, 0.20, 0, 1, "utilisation under which a tick counts")                      \
     X(inefficient, utilization_clear, RATIO, 0.30, 0, 1, "utilisation above which the finding ends")                   \
     X(inefficient, ticks, COUNT, 5, 1, 100000, "consecutive fresh ticks that must be low")                             \
+    X(inefficient, tick, SECONDS, 0.5, 0.1, 3600, "length of a tick; shorter ones are pooled into it")                 \
+    X(inefficient, warning_after, SECONDS, 10, 0, 86400, "time from which it is a warning; before, info")              \
+    X(inefficient, startup, SECONDS, 60, 0, 86400, "no finding while a younger job has not run a kernel yet")          \
+    X(inefficient, loading_above, BYTES_PER_SECOND, 33554432, 0, 1e15, "growth of GPU memory that is loading")         \
+    X(inefficient, writing_above, BYTES_PER_SECOND, 52428800, 0, 1e15, "writes of the job that are a checkpoint")      \
     X(inefficient, clear_ticks, COUNT, 3, 1, 100000, "consecutive ticks above the clear limit that end it")            \
     X(inefficient, io_wait_above, RATIO, 0.05, 0, 1, "I/O wait of a process that makes it starved by input")           \
+    X(inefficient, pressure_above, RATIO, 0.10, 0, 1, "I/O pressure of the node that backs blocked threads")           \
     X(memory, enabled, BOOL, 1, 0, 1, "judge memory about to run out")                                                 \
     X(memory, used_above, RATIO, 0.90, 0, 1, "used share above which rising memory is reported")                       \
     X(memory, model_size, COUNT, 0, 0, 10000, "model size in billions of parameters; 0: not known, used_above holds")  \
+    X(memory, limit_7b, RATIO, 0.80, 0, 1, "limit with model_size up to 7; linear to the next row")                    \
+    X(memory, limit_13b, RATIO, 0.82, 0, 1, "limit with model_size 13")                                                \
+    X(memory, limit_32b, RATIO, 0.85, 0, 1, "limit with model_size 32")                                                \
+    X(memory, limit_70b, RATIO, 0.90, 0, 1, "limit with model_size 70 and more")                                       \
     X(memory, window, SECONDS, 60, 2, 86400, "time over which the slope is taken")                                     \
     X(memory, slope_above, BYTES_PER_SECOND, 1048576, 0, 1e15, "smallest slope that counts as rising")                 \
     X(memory, full_within, SECONDS, 3600, 1, 864000, "report only when full within this time")                         \
+    X(memory, critical_within, SECONDS, 300, 0, 864000, "full within this time is critical")                           \
+    X(memory, critical_above, RATIO, 0.97, 0, 1, "rising above this share is critical")                                \
+    X(memory, flat_after, SECONDS, 30, 1, 86400, "no further rise for this long ends it")                              \
+    X(memory, been_here, RATIO, 0.005, 0, 1, "within this of a level that the job lived at: no warning")               \
     X(memory, clear_margin, RATIO, 0.02, 0, 1, "fall below the limit by this much ends it")                            \
     X(memory, baseline_after, SECONDS, 600, 10, 864000, "time after which a job's usual peak is learned")              \
     X(memory, baseline_margin, RATIO, 0.10, 0, 1, "rise over the learned peak that is reported")                       \
@@ -34,25 +50,31 @@
     X(uneven, busy_above, RATIO, 0.95, 0, 1, "utilisation of the busy GPU")                                            \
     X(uneven, idle_below, RATIO, 0.30, 0, 1, "utilisation of all others")                                              \
     X(uneven, ticks, COUNT, 10, 1, 100000, "consecutive ticks")                                                        \
+    X(uneven, spinning_below, RATIO, 0.50, 0, 1, "share of the power limit under which a busy GPU may only wait")      \
     X(throttled, enabled, BOOL, 1, 0, 1, "judge throttling")                                                           \
     X(throttled, share_above, RATIO, 0.20, 0, 1, "share of the window with a thermal or hardware slowdown")            \
     X(throttled, power_share_above, RATIO, 0.50, 0, 1, "share of the window at the power cap (level info)")            \
     X(throttled, ticks, COUNT, 10, 1, 100000, "ticks of the window")                                                   \
+    X(throttled, busy_above, RATIO, 0.10, 0, 1, "utilisation under which throttling is only info")                     \
     X(link, enabled, BOOL, 1, 0, 1, "judge degraded links")                                                            \
     X(link, busy_above, RATIO, 0.10, 0, 1, "utilisation from which the PCIe link must be at its maximum")              \
     X(link, ticks, COUNT, 5, 1, 100000, "consecutive ticks")                                                           \
     X(link, replays_above, PER_SECOND, 1, 0, 1e9, "PCIe replays a second that are reported")                           \
     X(link, nvlink_errors_above, PER_SECOND, 1, 0, 1e9, "NVLink replays and CRC errors a second that are reported")    \
     X(hardware, enabled, BOOL, 1, 0, 1, "judge hardware errors: ECC, Xid, remapped rows")                              \
+    X(hardware, after, SECONDS, 300, 0, 864000, "time for which an event stays open after it last came")               \
+    X(hardware, corrected_above, PER_SECOND, 0.1, 0, 1e9, "corrected ECC errors a second that are reported (info)")    \
     X(orphan, enabled, BOOL, 1, 0, 1, "judge memory held with no living process")                                      \
     X(orphan, bytes_above, BYTES, 1073741824, 0, 1e15, "memory that counts")                                           \
     X(orphan, after, SECONDS, 10, 0, 86400, "time it must last")                                                       \
     X(contexts, enabled, BOOL, 1, 0, 1, "judge extra contexts on one GPU")                                             \
     X(contexts, after, SECONDS, 10, 0, 86400, "time it must last")                                                     \
+    X(contexts, bytes_below, BYTES, 1073741824, 0, 1e15, "an extra context is smaller; larger ones are use")           \
     X(host_memory, enabled, BOOL, 1, 0, 1, "judge growing host memory")                                                \
     X(host_memory, window, SECONDS, 120, 10, 86400, "time over which the slope is taken")                              \
     X(host_memory, slope_above, BYTES_PER_SECOND, 1048576, 0, 1e15, "smallest robust slope of anonymous memory")       \
     X(host_memory, growth_above, BYTES, 536870912, 0, 1e15, "smallest growth within the window")                       \
+    X(host_memory, critical_within, SECONDS, 600, 0, 864000, "limit reached within this time is critical")             \
     X(sensor, enabled, BOOL, 1, 0, 1, "report stale or lost sensors and hanging driver calls")                         \
     X(sensor, stale_after, SECONDS, 5, 0.2, 3600, "age from which a reading is stale")
 
@@ -75,5 +97,9 @@ extern const struct al_setting_info al_setting_table[];
 extern const unsigned al_setting_count;
 
 void al_settings_default(struct al_settings *s);
+// The used share from which rising memory is reported: by model size when it is known, else used_above.
+double al_memory_limit(const struct al_settings *s);
+// The used share from which rising memory is reported: by model size when it is known, else used_above.
+double al_memory_limit(const struct al_settings *s);
 
 #endif

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running inefficiently: a process holds memory on a GPU that stays nearly idle. When the host shows that the job waits
+// for I/O, the finding is "starved by input" instead. GPUs of one job that are all low share one finding.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "detect/jobhost.h"
+#include "detect/rule.h"
+#include "detect/say.h"
+
+struct ticks {
+    double sum, weight; // the tick being pooled
+    int64_t pool_start_ns, sample_ns;
+    uint32_t low_run, high_run;
+    bool low;              // low_run reached the limit, clear_ticks has not
+    int64_t low_since_ns;
+    double low_sum;        // of the ticks in low_run
+    bool worked;           // a kernel was seen since the holders came
+    double used;           // memory at the last tick
+    int64_t grew_ns;       // when memory last grew as in loading
+    int64_t fresh_ns;      // of the tick that last brought a sample
+};
+
+struct state {
+    struct ticks ticks;
+    bool starved; // with its own hysteresis, so that one reading does not change the cause
+    uint32_t calm;
+    int64_t io_at_ns;
+};
+
+struct about {
+    uint32_t gpus[AL_GPU_MAX];
+    uint32_t gpu_count;
+    const struct ticks *ticks[AL_GPU_MAX];
+    struct al_jobhost host;
+};
+
+// ---- utilisation, tick by tick ----
+
+static void count_tick(struct ticks *t, const struct al_settings *set, double mean, int64_t start_ns)
+{
+    if (mean < set->inefficient_utilization_below) {
+        if (t->low_run == 0) {
+            t->low_since_ns = start_ns;
+            t->low_sum = 0;
+        }
+        t->low_run++;
+        t->low_sum += mean;
+        t->high_run = 0;
+        t->low |= t->low_run >= set->inefficient_ticks;
+        return;
+    }
+    t->high_run = mean > set->inefficient_utilization_clear ? t->high_run + 1 : 0;
+    if (!t->low || t->high_run >= set->inefficient_clear_ticks) {
+        t->low = false;
+        t->low_run = 0;
+    }
+}
+
+static void watch_memory(struct ticks *t, const struct al_gpu *gpu, const struct al_settings *set, int64_t now,
+                         double seconds)
+{
+    if (!al_ok(gpu->m[AL_GPU_MEM_USED]))
+        return;
+    double used = gpu->m[AL_GPU_MEM_USED].num;
+    if (t->used > 0 && used - t->used > set->inefficient_loading_above * seconds)
+        t->grew_ns = now;
+    t->used = used;
+}
+
+// A snapshot without a fresh sample neither counts nor resets.
+static void take_samples(struct ticks *t, const struct al_gpu *gpu, const struct al_settings *set,
+                         const struct al_snapshot *s)
+{
+    struct al_value mean = gpu->m[AL_GPU_UTIL_MEAN];
+    int64_t now = s->monotonic_ns;
+    if (!al_ok(mean) || mean.at_ns <= t->sample_ns)
+        return;
+    t->sample_ns = mean.at_ns;
+    t->fresh_ns = now;
+    if (t->weight == 0)
+        t->pool_start_ns = now - s->interval_ns;
+    double weight = gpu->fresh_count ? gpu->fresh_count : 1;
+    t->sum += weight * mean.num;
+    t->weight += weight;
+    double seconds = (double)(now - t->pool_start_ns) / AL_NS_PER_S;
+    if (seconds < 0.9 * set->inefficient_tick) // ticks may come a little early
+        return;
+    count_tick(t, set, t->sum / t->weight, t->pool_start_ns);
+    t->worked |= t->sum / t->weight > 0.01;
+    watch_memory(t, gpu, set, now, seconds);
+    t->sum = t->weight = 0;
+}
+
+// ---- who and why ----
+
+static const char *cannot_tell_holders(enum al_holders holders)
+{
+    switch (holders) {
+    case AL_HOLDERS_UNKNOWN:
+        return "the driver's process list could not be read, so whether a process holds the GPU is not known";
+    case AL_HOLDERS_FOREIGN:
+        return "the driver names pids of another pid namespace: who holds the GPU, and its I/O wait, cannot be seen";
+    case AL_HOLDERS_UNSEEN:
+        return "the processes on the GPU were not found in /proc: their I/O wait is not known";
+    case AL_HOLDERS_NONE:
+    case AL_HOLDERS_SEEN:
+        break;
+    }
+    return NULL;
+}
+
+static void collect_jobs(const struct al_view *v, uint32_t gpu, pid_t *jobs, uint32_t *count, uint32_t max)
+{
+    for (uint32_t i = v->first_row[gpu]; i < v->first_row[gpu + 1]; i++) {
+        const struct al_proc *p = al_snapshot_proc(v->s, v->s->rows[i].pid);
+        if (p && al_view_computes(&v->s->rows[i]) && *count < max)
+            jobs[(*count)++] = p->job ? p->job : p->pid;
+    }
+}
+
+static void host_of(struct al_run *run, struct about *about)
+{
+    pid_t jobs[64];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < about->gpu_count; i++)
+        collect_jobs(run->view, about->gpus[i], jobs, &count, 64);
+    al_jobhost_read(&about->host, run->s, run->set, jobs, count);
+}
+
+// Phases in which an idle GPU is what has to be.
+static const char *phase_of(const struct al_run *run, const struct about *about)
+{
+    const struct al_settings *set = run->set;
+    const struct al_jobhost *h = &about->host;
+    bool worked = false, loading = false;
+    int64_t now = run->s->monotonic_ns, recent = AL_SECONDS(set->inefficient_tick * set->inefficient_ticks);
+    for (uint32_t i = 0; i < about->gpu_count; i++) {
+        worked |= about->ticks[i]->worked;
+        loading |= about->ticks[i]->grew_ns && now - about->ticks[i]->grew_ns <= recent;
+    }
+    if (loading)
+        return "GPU memory is still being filled: loading";
+    if (h->write_rate >= set->inefficient_writing_above)
+        return "the job writes to storage: checkpoint";
+    if (!worked && h->started_realtime_ns &&
+        run->s->realtime_ns - h->started_realtime_ns < AL_SECONDS(set->inefficient_startup))
+        return "the job has just started and has not run a kernel yet";
+    return NULL;
+}
+
+static void settle_cause(struct state *state, const struct al_jobhost *h, const struct al_settings *set, bool open)
+{
+    if (h->io == AL_IO_WAITS) {
+        state->starved = true;
+        state->calm = 0;
+    } else if (!open) {
+        state->starved = false;
+    } else if (h->at_ns > state->io_at_ns && !(h->io_wait > set->inefficient_io_wait_above / 2)) {
+        state->calm++;
+        state->starved &= state->calm < 3;
+    }
+    state->io_at_ns = h->at_ns;
+}
+
+// ---- wording ----
+
+static void say_subject(struct al_run *run, struct al_draft *d, const struct about *about)
+{
+    if (about->gpu_count == 1) {
+        al_draft_message(d, "%s: ", al_say_gpu(&run->s->gpus[about->gpus[0]]).s);
+        return;
+    }
+    al_draft_message(d, "GPUs ");
+    for (uint32_t i = 0; i < about->gpu_count; i++) {
+        if (i == 8) {
+            al_draft_message(d, " and %u more", about->gpu_count - 8);
+            break;
+        }
+        al_draft_message(d, "%s%u", i ? "," : "", run->s->gpus[about->gpus[i]].info.index);
+    }
+    al_draft_message(d, " of one job: ");
+}
+
+static void say_holder(struct al_run *run, struct al_draft *d, const struct about *about)
+{
+    const struct al_proc_gpu *row = al_view_holder(run->view, about->gpus[0]);
+    if (!row)
+        return;
+    const struct al_proc *p = al_snapshot_proc(run->s, row->pid);
+    d->f.pid = row->pid;
+    d->f.job = p ? p->job : 0;
+    if (about->gpu_count > 1)
+        al_draft_message(d, " while job %lld holds memory on each", (long long)d->f.job);
+    else if (al_ok(row->memory_bytes))
+        al_draft_message(d, " while %s holds %s", al_say_who(run->s, p, row->pid).s,
+                         al_say_bytes(row->memory_bytes.num).s);
+    else
+        al_draft_message(d, " while %s holds it", al_say_who(run->s, p, row->pid).s);
+    if (al_ok(row->memory_bytes))
+        al_draft_number(d, "process_memory_bytes", row->memory_bytes.num, AL_UNIT_BYTES, "nvml", AL_SIGNAL_PROCESS);
+}
+
+static void say_io(struct al_run *run, struct al_draft *d, const struct al_jobhost *h)
+{
+    if (!isnan(h->io_wait))
+        al_draft_number(d, "io_wait_ratio", h->io_wait, AL_UNIT_RATIO, "procfs", AL_SIGNAL_HOST);
+    else if (h->blocked_read)
+        al_draft_number(d, "blocked_threads", h->blocked, AL_UNIT_COUNT, "procfs", AL_SIGNAL_HOST);
+    if (!isnan(h->pressure))
+        al_draft_number(d, "pressure_io_some_ratio", h->pressure, AL_UNIT_RATIO, "psi",
+                        h->io == AL_IO_WAITS && h->pressure >= run->set->inefficient_pressure_above ? AL_SIGNAL_NODE : 0);
+    switch (h->io) {
+    case AL_IO_WAITS:
+        if (h->io_wait > run->set->inefficient_io_wait_above)
+            al_draft_message(d, "; %s waits for I/O %s of the time",
+                             al_say_who(run->s, al_snapshot_proc(run->s, h->io_pid), h->io_pid).s,
+                             al_say_percent(h->io_wait).s);
+        else
+            al_draft_message(d, "; %u of its threads are blocked and the node's I/O pressure is %s", h->blocked,
+                             al_say_percent(h->pressure).s);
+        break;
+    case AL_IO_NONE:
+        if (!isnan(h->io_wait))
+            al_draft_message(d, "; no I/O wait (%s)", al_say_percent(h->io_wait).s);
+        else
+            al_draft_message(d, "; no I/O wait seen");
+        break;
+    case AL_IO_UNKNOWN:
+        al_draft_considered(d, "Starved by input: I/O wait of its processes could not be read, so it is not excluded. ");
+        d->at_most = AL_CONFIDENCE_MEDIUM;
+        break;
+    }
+}
+
+static void say_device(struct al_draft *d, const struct al_gpu *gpu, double mean)
+{
+    al_draft_number(d, "utilization_mean_ratio", mean, AL_UNIT_RATIO, "nvml", AL_SIGNAL_UTIL);
+    if (al_ok(gpu->m[AL_GPU_GPM_SM]))
+        al_draft_gpu(d, gpu, AL_GPU_GPM_SM, gpu->m[AL_GPU_GPM_SM].num < 0.3 ? AL_SIGNAL_ACTIVITY : 0);
+    struct al_value power = gpu->m[AL_GPU_POWER], limit = gpu->m[AL_GPU_POWER_ENFORCED];
+    if (al_ok(power) && al_ok(limit) && limit.num > 0)
+        al_draft_number(d, "power_share_of_limit", power.num / limit.num, AL_UNIT_RATIO, "nvml",
+                        power.num < 0.5 * limit.num ? AL_SIGNAL_POWER : 0);
+}
+
+// What the CPU side looks like. It names no cause for certain: it happens at the same time.
+static void say_cpu(struct al_draft *d, const struct al_jobhost *h)
+{
+    if (!isnan(h->worker_cpu))
+        al_draft_number(d, "worker_cpu_ratio", h->worker_cpu, AL_UNIT_RATIO, "procfs", 0);
+    if (!isnan(h->rank_cpu))
+        al_draft_number(d, "rank_cpu_ratio", h->rank_cpu, AL_UNIT_RATIO, "procfs", 0);
+    if (h->serves) {
+        al_draft_considered(d, "An inference engine or notebook without requests looks the same.");
+        al_draft_advice(d, "If requests are waiting, raise the concurrency; otherwise free the GPU.");
+    } else if (h->worker_cpu >= 0.8) {
+        al_draft_considered(d, "Its %u DataLoader workers use %s of a core each: preprocessing may be the limit.",
+                            h->workers, al_say_percent(h->worker_cpu).s);
+        al_draft_advice(d, "More DataLoader workers (num_workers, dataloader_num_workers), or tokenise and decode ahead "
+                           "of the run.");
+    } else if (h->rank_cpu >= 0.9) {
+        al_draft_considered(d, "The rank uses %s of a core: the GPU may wait for its Python code or kernel launches.",
+                            al_say_percent(h->rank_cpu).s);
+        al_draft_advice(d, "Look at the rank's Python stack: input or logging in the main process, .item() each step, "
+                           "many small kernels (larger batch, torch.compile, CUDA graphs).");
+    } else {
+        if (!isnan(h->rank_cpu))
+            al_draft_considered(d, "Neither rank nor workers use the CPU much: evaluation, a lock, the network or a "
+                                   "rollout may be waited for.");
+        al_draft_advice(d, "Look at the rank's Python stack to see what it waits for; free the GPU if the job is done.");
+    }
+}
+
+static void raise(struct al_run *run, struct al_track *t, const struct about *about, bool starved)
+{
+    int64_t since = INT64_MAX;
+    double mean = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < about->gpu_count; i++) {
+        const struct ticks *k = about->ticks[i];
+        since = k->low_since_ns < since ? k->low_since_ns : since;
+        mean += k->low_sum / k->low_run / about->gpu_count;
+        count = k->low_run > count ? k->low_run : count;
+    }
+    double seconds = (double)(run->s->monotonic_ns - since) / AL_NS_PER_S;
+    bool warn = seconds >= run->set->inefficient_warning_after && !about->host.serves;
+    struct al_draft *d = al_run_draft(run, starved ? "starved" : "inefficient",
+                                      warn ? AL_LEVEL_WARNING : AL_LEVEL_INFO, (int)about->gpus[0]);
+    al_draft_title(d, starved ? "starved by input" : "running inefficiently");
+    say_subject(run, d, about);
+    al_draft_message(d, "%s utilisation over %s (%u ticks under %s)", al_say_percent(mean).s, al_say_seconds(seconds).s,
+                     count, al_say_percent(run->set->inefficient_utilization_below).s);
+    say_device(d, &run->s->gpus[about->gpus[0]], mean);
+    say_holder(run, d, about);
+    say_io(run, d, &about->host);
+    if (starved) {
+        al_draft_considered(d, "Running inefficiently without input in the way: excluded by the I/O wait.");
+        al_draft_advice(d, "Put the data on faster or local storage, use fewer and larger files, read ahead "
+                           "(num_workers, prefetch_factor), or keep it in the page cache.");
+    } else {
+        say_cpu(d, &about->host);
+    }
+    al_run_raise(run, t);
+}
+
+// ---- step ----
+
+static void judge(struct al_run *run, struct al_track *t, struct about *about)
+{
+    struct state *state = t->state;
+    host_of(run, about);
+    const char *phase = t->open ? NULL : phase_of(run, about);
+    if (phase) {
+        al_run_too_little(run, t, phase);
+        return;
+    }
+    settle_cause(state, &about->host, run->set, t->open != NULL);
+    raise(run, t, about, state->starved);
+}
+
+// Positions of the job's GPUs; false unless all of them belong to it alone and are low.
+static bool all_low(const struct al_run *run, const struct al_job *job, struct al_track **tracks, struct about *about,
+                    bool *ret_pending)
+{
+    bool all = true;
+    about->gpu_count = 0;
+    *ret_pending = false;
+    for (uint32_t g = 0; g < run->s->gpu_count; g++) {
+        if (!al_job_has(job, g))
+            continue;
+        const struct ticks *t = tracks[g] ? &((struct state *)tracks[g]->state)->ticks : NULL;
+        bool alone = t && run->view->job_of_gpu[g] >= 0;
+        all &= alone && t->low;
+        *ret_pending |= alone && !t->low && t->low_run > 0;
+        about->gpus[about->gpu_count] = g;
+        about->ticks[about->gpu_count++] = t;
+    }
+    return all;
+}
+
+static void judge_gpu(struct al_run *run, struct al_track *t, uint32_t g, bool taken, bool pending)
+{
+    const struct ticks *ticks = &((struct state *)t->state)->ticks;
+    const struct al_gpu *gpu = &run->s->gpus[g];
+    enum al_holders holders = run->view->holders[g];
+    struct about about = {.gpus = {g}, .gpu_count = 1, .ticks = {ticks}};
+    if (gpu->info.mig_enabled || (gpu->info.is_mig && !al_ok(gpu->m[AL_GPU_UTIL_MEAN])))
+        al_run_cannot(run, t, "MIG: the driver gives no utilisation");
+    else if (!ticks->sample_ns)
+        al_run_cannot(run, t, "no utilisation sample from the driver");
+    else if (run->s->monotonic_ns - ticks->fresh_ns > AL_SECONDS(run->set->sensor_stale_after))
+        al_run_cannot(run, t, "the driver's last utilisation sample is old");
+    else if (holders == AL_HOLDERS_NONE || !ticks->low || taken)
+        al_run_quiet(run, t);
+    else if (cannot_tell_holders(holders))
+        al_run_cannot(run, t, cannot_tell_holders(holders));
+    else if (pending && !t->open)
+        al_run_too_little(run, t, "other GPUs of the job are becoming idle too");
+    else
+        judge(run, t, &about);
+}
+
+static void step(struct al_run *run)
+{
+    struct al_track *tracks[AL_GPU_MAX] = {0};
+    bool taken[AL_GPU_MAX] = {false}, pending[AL_GPU_MAX] = {false};
+    for (uint32_t g = 0; g < run->s->gpu_count; g++) {
+        tracks[g] = al_run_gpu(run, g, NULL);
+        if (!tracks[g])
+            continue;
+        struct ticks *t = &((struct state *)tracks[g]->state)->ticks;
+        take_samples(t, &run->s->gpus[g], run->set, run->s);
+        if (run->view->holders[g] == AL_HOLDERS_NONE) // the count starts when a process comes
+            *t = (struct ticks){.sample_ns = t->sample_ns, .fresh_ns = t->fresh_ns};
+    }
+    for (uint32_t j = 0; j < run->view->job_count; j++) {
+        const struct al_job *job = &run->view->jobs[j];
+        struct about about;
+        bool waits;
+        char entity[64];
+        if (job->gpu_count < 2)
+            continue;
+        bool all = all_low(run, job, tracks, &about, &waits);
+        al_job_entity(job, entity, sizeof entity);
+        struct al_track *t = al_run_track(run, entity, NULL);
+        for (uint32_t i = 0; i < about.gpu_count; i++) {
+            taken[about.gpus[i]] |= all && t;
+            pending[about.gpus[i]] |= waits;
+        }
+        if (t && all)
+            judge(run, t, &about);
+        else if (t)
+            al_run_quiet(run, t);
+    }
+    for (uint32_t g = 0; g < run->s->gpu_count; g++)
+        if (tracks[g])
+            judge_gpu(run, tracks[g], g, taken[g], pending[g]);
+}
+
+const struct al_rule al_rule_inefficient = {
+    .name = "inefficient",
+    .groups = AL_GROUP_FAST | AL_GROUP_SAMPLES | AL_GROUP_SLOW | AL_GROUP_GPM | AL_GROUP_PROCESS | AL_GROUP_HOST |
+              AL_GROUP_NODE,
+    .enabled = AL_ENABLED(inefficient),
+    .state_size = sizeof(struct state),
+    .step = step,
+};
