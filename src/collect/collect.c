@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/collect.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +26,15 @@ struct al_collect {
     size_t sink_count;
     int sink_result;
 
-    struct al_snapshot *now, *slow, *kept; // kept: procs and node of the last host reading
+    // `now` is filled out of sight of readers and becomes `shown` under the lock, with windows and rules.
+    struct al_snapshot *now, *shown;
+    struct al_snapshot *slow, *kept; // kept: procs and node of the last host reading
+    pthread_mutex_t lock;
     bool have_snapshot, driver_late;
     int64_t slow_asked_ns, fast_taken_ns;
     int64_t node_ns, procs_ns; // last host readings, 0 never
     uint64_t ticks, skipped, late;
-    int64_t jitter_sum_ns, jitter_max_ns;
+    int64_t jitter_ns, jitter_sum_ns, jitter_max_ns;
     int64_t start_wall_ns, start_cpu_ns;
 };
 
@@ -39,6 +43,7 @@ int al_collect_new(const struct al_collect_options *options, struct al_collect *
     if (!c)
         return AL_E_NOMEM;
     c->o = *options;
+    pthread_mutex_init(&c->lock, NULL);
     if (!c->o.process_period_ns)
         c->o.process_period_ns = DEFAULT_PROCESS_NS;
     if (!c->o.slow_period_ns)
@@ -46,9 +51,10 @@ int al_collect_new(const struct al_collect_options *options, struct al_collect *
     c->start_wall_ns = al_monotonic_ns();
     c->start_cpu_ns = al_process_cpu_ns();
     c->now = al_snapshot_new();
+    c->shown = al_snapshot_new();
     c->slow = al_snapshot_new();
     c->kept = al_snapshot_new();
-    int result = c->now && c->slow && c->kept ? 0 : AL_E_NOMEM;
+    int result = c->now && c->shown && c->slow && c->kept ? 0 : AL_E_NOMEM;
     if (!result && c->o.window_ns)
         result = al_series_set_new(c->o.window_ns, c->o.windows_max ? c->o.windows_max : WINDOWS_MAX, &c->windows);
     if (!result && !c->o.inline_device)
@@ -71,9 +77,11 @@ struct al_collect *al_collect_free(struct al_collect *c) {
     if (c) {
         (void)al_collect_stop(c);
         al_snapshot_free(c->now);
+        al_snapshot_free(c->shown);
         al_snapshot_free(c->slow);
         al_snapshot_free(c->kept);
         al_series_set_free(c->windows);
+        pthread_mutex_destroy(&c->lock);
         free(c);
     }
     return NULL;
@@ -196,21 +204,28 @@ static int sample_host(struct al_collect *c, uint32_t groups, bool everything) {
 
 // --- ticks ---
 
+// Fills c->now.
 static int take_snapshot(struct al_collect *c, bool everything, int64_t wait_ns) {
     uint32_t groups = wanted_groups(c);
-    uint64_t tick = c->ticks;
-    int64_t jitter = c->now->jitter_ns;
     int result = c->worker ? sample_by_worker(c, groups, everything, wait_ns) : sample_inline(c, groups);
-    c->now->tick = tick;
-    c->now->jitter_ns = jitter;
+    c->now->tick = c->ticks;
+    c->now->jitter_ns = c->jitter_ns;
     c->now->monotonic_ns = al_clock_now(c->o.clock);
     c->now->realtime_ns = al_clock_realtime(c->o.clock);
     c->now->interval_ns = c->o.interval_ns;
     c->now->groups = groups;
-    if (result)
-        return result;
+    if (!result)
+        result = sample_host(c, groups, everything);
+    return result;
+}
+
+static void show(struct al_collect *c) {
+    struct al_snapshot *s = c->shown;
+    c->shown = c->now;
+    c->now = s;
     c->have_snapshot = true;
-    return sample_host(c, groups, everything);
+    if (c->windows)
+        al_windows_push(c->windows, c->shown, c->o.slow_period_ns, c->o.process_period_ns);
 }
 
 int al_collect_once(struct al_collect *c, int64_t settle_ns, int64_t timeout_ns, const struct al_snapshot **ret) {
@@ -221,7 +236,10 @@ int al_collect_once(struct al_collect *c, int64_t settle_ns, int64_t timeout_ns,
         c->ticks++;
         result = take_snapshot(c, true, timeout_ns);
     }
-    *ret = c->now;
+    pthread_mutex_lock(&c->lock);
+    show(c); // also a failed one: it says which call hangs
+    pthread_mutex_unlock(&c->lock);
+    *ret = c->shown;
     return result;
 }
 
@@ -229,10 +247,10 @@ static void emit(void *user, const struct al_finding *finding) {
     struct al_collect *c = user;
     struct al_finding f = *finding;
     if (!f.began_realtime_ns)
-        f.began_realtime_ns = c->now->realtime_ns - (c->now->monotonic_ns - f.began_ns);
+        f.began_realtime_ns = c->shown->realtime_ns - (c->shown->monotonic_ns - f.began_ns);
     for (size_t i = 0; i < c->sink_count && !c->sink_result; i++)
         if (c->sinks[i]->ops->finding)
-            c->sink_result = c->sinks[i]->ops->finding(c->sinks[i], c->now, &f);
+            c->sink_result = c->sinks[i]->ops->finding(c->sinks[i], c->shown, &f);
 }
 
 static int one_tick(struct al_collect *c) {
@@ -242,19 +260,22 @@ static int one_tick(struct al_collect *c) {
     int result = take_snapshot(c, false, wait);
     if (result)
         return result;
-    if (c->windows)
-        al_windows_push(c->windows, c->now, c->o.slow_period_ns, c->o.process_period_ns);
+    pthread_mutex_lock(&c->lock);
+    show(c);
+    pthread_mutex_unlock(&c->lock);
     for (size_t i = 0; i < c->sink_count && !c->sink_result; i++)
         if (c->sinks[i]->ops->tick)
-            c->sink_result = c->sinks[i]->ops->tick(c->sinks[i], c->now);
+            c->sink_result = c->sinks[i]->ops->tick(c->sinks[i], c->shown);
+    pthread_mutex_lock(&c->lock);
     if (!c->sink_result && c->o.detect)
-        result = al_detect_tick(c->o.detect, c->now, emit, c);
+        result = al_detect_tick(c->o.detect, c->shown, emit, c);
+    pthread_mutex_unlock(&c->lock);
     return c->sink_result ? c->sink_result : result;
 }
 
 static void note_jitter(struct al_collect *c, int64_t due) {
     int64_t jitter = al_clock_now(c->o.clock) - due;
-    c->now->jitter_ns = jitter;
+    c->jitter_ns = jitter;
     c->jitter_sum_ns += jitter;
     if (jitter > c->jitter_max_ns)
         c->jitter_max_ns = jitter;
@@ -290,8 +311,16 @@ int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64
     return c->o.device->ops->attr(c->o.device, gpu, attr, ret);
 }
 
+void al_collect_lock(struct al_collect *c) {
+    pthread_mutex_lock(&c->lock);
+}
+
+void al_collect_unlock(struct al_collect *c) {
+    pthread_mutex_unlock(&c->lock);
+}
+
 const struct al_snapshot *al_collect_snapshot(const struct al_collect *c) {
-    return c->have_snapshot ? c->now : NULL;
+    return c->have_snapshot ? c->shown : NULL;
 }
 
 const struct al_series_set *al_collect_series(const struct al_collect *c) {

@@ -52,6 +52,10 @@ int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int 
 // One attribute, asked on the device thread. AL_E_TIMEOUT as above.
 int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64_t timeout_ns,
                     struct al_attr_value *ret);
+// Other threads read the latest snapshot, the windows and the open findings between lock and unlock; short, since the
+// next tick waits for it. A sink's calls come on the collecting thread; its finding() runs with the lock held.
+void al_collect_lock(struct al_collect *c);
+void al_collect_unlock(struct al_collect *c);
 // The latest snapshot (NULL before the first).
 const struct al_snapshot *al_collect_snapshot(const struct al_collect *c);
 // The sliding windows, or NULL when none are kept (series/set.h).
