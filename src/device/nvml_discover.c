@@ -15,9 +15,10 @@
 #define RETRY_MAX_NS (30 * AL_NS_PER_S)
 #define MIG_MAX 64 // more than any GPU can be cut into; a bound for a driver that answers nonsense
 
-static void text(char *out, int result) {
+static void text(char *out, size_t size, int result) {
     if (result != AL_NVML_SUCCESS)
         out[0] = '\0';
+    out[size - 1] = '\0';
     (void)al_str_clean(out);
 }
 
@@ -40,8 +41,8 @@ static void read_pci(struct al_nvml *n, struct al_nvml_gpu *g) {
 
 static void read_identity(struct al_nvml *n, struct al_nvml_gpu *g) {
     struct al_gpu_info *i = &g->info;
-    text(i->name, NVML(n, nvmlDeviceGetName, (g->handle, i->name, sizeof i->name)));
-    text(i->serial, NVML(n, nvmlDeviceGetSerial, (g->handle, i->serial, sizeof i->serial)));
+    text(i->name, sizeof i->name, NVML(n, nvmlDeviceGetName, (g->handle, i->name, sizeof i->name)));
+    text(i->serial, sizeof i->serial, NVML(n, nvmlDeviceGetSerial, (g->handle, i->serial, sizeof i->serial)));
     if (NVML(n, nvmlDeviceGetMinorNumber, (g->handle, &i->minor)))
         i->minor = 0;
     if (NVML(n, nvmlDeviceGetArchitecture, (g->handle, &i->architecture)))
@@ -71,16 +72,14 @@ static void read_profile(struct al_nvml *n, struct al_nvml_gpu *g) {
         (void)snprintf(g->info.mig_profile, sizeof g->info.mig_profile, "%ug.%ugb", a.gpuInstanceSliceCount, gib);
 }
 
-static uint32_t instance_or_none(int result, unsigned id) {
-    return result == AL_NVML_SUCCESS ? id : AL_NVML_NO_INSTANCE;
-}
-
 static void read_mig_identity(struct al_nvml *n, struct al_nvml_gpu *g, const struct al_nvml_gpu *parent) {
     struct al_gpu_info *i = &g->info;
     unsigned id = 0;
-    text(i->name, NVML(n, nvmlDeviceGetName, (g->handle, i->name, sizeof i->name)));
-    i->gpu_instance = instance_or_none(NVML(n, nvmlDeviceGetGpuInstanceId, (g->handle, &id)), id);
-    i->compute_instance = instance_or_none(NVML(n, nvmlDeviceGetComputeInstanceId, (g->handle, &id)), id);
+    text(i->name, sizeof i->name, NVML(n, nvmlDeviceGetName, (g->handle, i->name, sizeof i->name)));
+    int result = NVML(n, nvmlDeviceGetGpuInstanceId, (g->handle, &id));
+    i->gpu_instance = result == AL_NVML_SUCCESS ? id : AL_NVML_NO_INSTANCE;
+    result = NVML(n, nvmlDeviceGetComputeInstanceId, (g->handle, &id));
+    i->compute_instance = result == AL_NVML_SUCCESS ? id : AL_NVML_NO_INSTANCE;
     i->is_mig = true;
     i->minor = parent->info.minor;
     i->architecture = parent->info.architecture;
