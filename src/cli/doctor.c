@@ -46,7 +46,7 @@ void al_doctor_list_add(struct al_doctor_list *l, const char *item) {
     size_t len = strlen(l->text), need = strlen(item) + 2;
     l->count++;
     // Room is kept for "and N more", and once something did not fit, nothing that follows is shown.
-    if (l->shown + 1 != l->count || len + need + 24 > sizeof l->text)
+    if (l->shown + 1 != l->count || (l->most && l->count > l->most) || len + need + 24 > sizeof l->text)
         return;
     (void)snprintf(l->text + len, sizeof l->text - len, "%s%s", len ? ", " : "", item);
     l->shown++;

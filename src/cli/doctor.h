@@ -23,7 +23,8 @@ struct al_doctor {
     bool scenario; // --source scenario: no driver takes part
     bool standin;  // ALULA_SCENARIO plays through the stand-in driver
     bool container, wsl;
-    bool answers;  // the driver can be opened
+    bool kernel_loaded; // the kernel's half of the driver is there, or may be
+    bool answers;       // the driver can be opened
     uint32_t bus_gpus; // NVIDIA GPUs that the PCI bus shows with the driver bound
     char kernel_version[40], library_version[40]; // "" unknown
     struct al_cli_session session; // closed at the end: a hanging driver keeps its thread
@@ -40,6 +41,7 @@ void al_doctor_add(struct al_doctor *d, enum al_check_result result, const char 
 struct al_doctor_list {
     char text[400];
     uint32_t count, shown;
+    uint32_t most; // items to show; 0: what fits
 };
 void al_doctor_list_add(struct al_doctor_list *l, const char *item);
 const char *al_doctor_list_text(struct al_doctor_list *l); // adds the "and N more"

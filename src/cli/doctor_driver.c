@@ -202,6 +202,7 @@ static void check_kernel_driver(struct al_doctor *d) {
     char text[1024];
     ssize_t len = al_fs_read(d->root_fd, "proc/driver/nvidia/version", text, sizeof text);
     text[strcspn(text, "\n")] = '\0';
+    d->kernel_loaded = len != AL_E_NOENT || d->wsl;
     if (len > 0)
         find_version(text, d->kernel_version, sizeof d->kernel_version);
     if (d->standin)
@@ -307,7 +308,8 @@ void al_doctor_driver(struct al_doctor *d) {
         p = (struct probe){.result = outcome};
     check_library(d, &p);
     check_kernel_driver(d);
-    if (!d->standin)
+    // Without a kernel driver there are no nodes: one cause, one problem.
+    if (!d->standin && (d->kernel_loaded || al_doctor_exists(d, "dev/nvidiactl")))
         check_nodes(d);
     // The library's absence was told already.
     if (p.result != AL_E_NOLIB)

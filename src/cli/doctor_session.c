@@ -34,19 +34,27 @@ struct tally {
     struct al_doctor_list names[AL_STATUS_COUNT];
 };
 
+#define NAMES_SHOWN 4 // of a reason
+
 static void tally_one(struct tally *t, uint32_t status, const char *name) {
     if (status >= AL_STATUS_COUNT)
         status = AL_STATUS_ERROR;
     t->total++;
     t->by_status[status]++;
-    if (name && status != AL_STATUS_OK)
+    t->names[status].most = NAMES_SHOWN;
+    if (status != AL_STATUS_OK)
         al_doctor_list_add(&t->names[status], name);
 }
 
+static bool is_fault(uint32_t status) {
+    return status == AL_STATUS_DENIED || status == AL_STATUS_RESET || status == AL_STATUS_LOST ||
+           status == AL_STATUS_TIMEOUT || status == AL_STATUS_ERROR;
+}
+
 static enum al_check_result weight(const struct tally *t) {
-    if (t->by_status[AL_STATUS_DENIED] || t->by_status[AL_STATUS_LOST] || t->by_status[AL_STATUS_RESET] ||
-        t->by_status[AL_STATUS_TIMEOUT] || t->by_status[AL_STATUS_ERROR])
-        return AL_CHECK_PROBLEM;
+    for (uint32_t s = 0; s < AL_STATUS_COUNT; s++)
+        if (is_fault(s) && t->by_status[s])
+            return AL_CHECK_PROBLEM;
     if (t->total && t->by_status[AL_STATUS_OK] == 0 && t->by_status[AL_STATUS_UNREAD] == t->total)
         return AL_CHECK_UNKNOWN;
     // What some boards have and this one has not is normal; what the library lacks is worth a word.
@@ -68,22 +76,27 @@ static void tell(struct al_doctor *d, struct tally *t, const char *name, const c
     al_doctor_add(d, result, name, advice, "%s: %u of %u read%s", what, t->by_status[AL_STATUS_OK], t->total, reasons);
 }
 
-// A metric counts once, with the worst that a GPU said of it: MIG devices and their parents lack half of them.
+// A metric counts once over all devices that answer: refused by any, else read from any, else what the first says. A
+// board that is cut up leaves half of them to its instances.
+static uint32_t metric_status(const struct al_snapshot *s, int m) {
+    uint32_t status = AL_STATUS_UNREAD;
+    for (uint32_t g = 0; g < s->gpu_count; g++) {
+        uint32_t one = s->gpus[g].m[m].status;
+        if (s->gpus[g].info.status != AL_STATUS_OK)
+            continue;
+        if (is_fault(one))
+            return one;
+        if (one == AL_STATUS_OK || status == AL_STATUS_UNREAD)
+            status = one;
+    }
+    return status;
+}
+
 static void check_group(struct al_doctor *d, const struct al_snapshot *s, size_t i) {
     struct tally t = {0};
-    for (int m = 0; m < AL_GPU_METRIC_COUNT; m++) {
-        if (al_gpu_metrics[m].group != groups[i].group)
-            continue;
-        uint32_t status = AL_STATUS_UNREAD;
-        for (uint32_t g = 0; g < s->gpu_count; g++) {
-            uint32_t one = s->gpus[g].m[m].status;
-            if (s->gpus[g].info.is_mig && one != AL_STATUS_DENIED && status != AL_STATUS_UNREAD)
-                continue;
-            if (g == 0 || (one != AL_STATUS_OK && one != AL_STATUS_UNREAD))
-                status = one;
-        }
-        tally_one(&t, status, al_gpu_metrics[m].name);
-    }
+    for (int m = 0; m < AL_GPU_METRIC_COUNT; m++)
+        if (al_gpu_metrics[m].group == groups[i].group)
+            tally_one(&t, metric_status(s, m), al_gpu_metrics[m].name);
     if (t.total)
         tell(d, &t, groups[i].name, groups[i].what, groups[i].todo);
 }
@@ -93,13 +106,15 @@ static void check_lists(struct al_doctor *d, const struct al_snapshot *s) {
     for (uint32_t g = 0; g < s->gpu_count; g++) {
         char name[32];
         (void)snprintf(name, sizeof name, "GPU %u", s->gpus[g].info.index);
-        if (s->gpus[g].info.is_mig)
+        if (s->gpus[g].info.is_mig || s->gpus[g].info.status != AL_STATUS_OK)
             continue;
         tally_one(&list, s->gpus[g].process_status, name);
         tally_one(&util, s->gpus[g].procutil_status, name);
     }
-    tell(d, &list, "process_list", "processes on the GPU", NULL);
-    tell(d, &util, "process_utilization", "utilisation by process", NULL);
+    if (list.total) {
+        tell(d, &list, "process_list", "processes on the GPU", NULL);
+        tell(d, &util, "process_utilization", "utilisation by process", NULL);
+    }
     uint32_t foreign = 0;
     for (uint32_t i = 0; i < s->proc_count; i++)
         foreign += s->procs[i].foreign;

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for alula. A test holds these lists against each command's --help.
+
+_alula_options() {
+    local common="--source --gpu --speed --config --no-cmdline --no-color --color --help"
+    case $1 in
+    watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --pcie --record-scenario --interval $common" ;;
+    stat) echo "-c --show-cmd -f --show-full-cmd -u --show-user -p --show-pid -F --show-fan -e --show-codec -P --show-power" \
+        "-a --show-all -i --interval --json --id --gpuname-width --no-header --no-processes --roles --mig --debug" \
+        "--force-color $common" ;;
+    smi) echo "--query-gpu --query-compute-apps --help-query-gpu --help-query-compute-apps --format -i --id -l --loop -lms" \
+        "--loop-ms -f --filename -L --list-gpus --interval $common" ;;
+    dmon) echo "-i --id -d --delay -c --count -s --select --gpm-metrics -o --options --format -f --filename --interval $common" ;;
+    pmon) echo "-i --id -d --delay -c --count -s --select -o --options -f --filename --interval $common" ;;
+    memory) echo "--tree --json --interval $common" ;;
+    doctor) echo "--json --interval $common" ;;
+    demo) echo "--scenario --speed --start --help" ;;
+    check-config) echo "--print --help" ;;
+    completion) echo "--help" ;;
+    help) echo "--metrics --markdown --help" ;;
+    '') echo "--help --version" ;;
+    esac
+}
+
+# The words that may follow an option; fails when they are files or free text.
+_alula_values() {
+    case $1 in
+    --fail-on) echo "info warning critical" ;;
+    --source) echo "nvml scenario:" ;;
+    --show-codec) echo "enc dec enc,dec" ;;
+    --show-power) echo "draw limit draw,limit" ;;
+    --format) echo "csv csv,noheader csv,noheader,nounits" ;;
+    *) return 1 ;;
+    esac
+}
+
+_alula() {
+    local commands="watch stat smi memory doctor demo check-config completion help"
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
+    COMPREPLY=()
+    # '=' is a word of its own in COMP_WORDS.
+    if [[ $cur == = ]]; then
+        cur=''
+    elif [[ $prev == = ]]; then
+        prev=${COMP_WORDS[COMP_CWORD-2]}
+    fi
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        case $command in
+        '') [[ " $commands " == *" $word "* ]] && command=$word ;;
+        demo) [[ " watch stat smi memory doctor " == *" $word "* ]] && command=$word ;;
+        smi) [[ $word == dmon || $word == pmon ]] && command=$word ;;
+        esac
+    done
+    if [[ $prev == --* ]] && values=$(_alula_values "$prev"); then
+        mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")
+        [[ ${COMPREPLY[0]} == *: ]] && compopt -o nospace 2>/dev/null
+        return
+    fi
+    case $prev in
+    --config | --record-scenario | --scenario | --filename | -f)
+        [[ $command == stat ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return; } ;;
+    esac
+    if [[ $cur == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_alula_options "$command")" -- "$cur")
+        return
+    fi
+    case $command in
+    '') values=$commands ;;
+    demo) values="watch stat smi memory doctor" ;;
+    smi) values="dmon pmon" ;;
+    completion) values="bash zsh fish" ;;
+    help) values="$commands $("${COMP_WORDS[0]}" help --metrics 2>/dev/null | sed -n 's/^  \([^ ]*\).*/\1/p')" ;;
+    check-config) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    *) values= ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")
+}
+
+complete -o filenames -F _alula alula

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+# fish completion for alula. A test holds these lists against each command's --help.
+
+# The command that the line is about: the last one named, so that `demo watch` and `smi dmon` are theirs.
+function __alula_command
+    set -l found ''
+    for word in (commandline -opc)[2..-1]
+        switch "$found/$word"
+            case /watch /stat /smi /memory /doctor /demo /check-config /completion /help demo/watch demo/stat demo/smi \
+                    demo/memory demo/doctor smi/dmon smi/pmon
+                set found $word
+        end
+    end
+    echo $found
+end
+
+function __alula_is
+    contains -- "$(__alula_command)" $argv
+end
+
+complete -c alula -f
+complete -c alula -n '__alula_is ""' -a 'watch stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -l version
+complete -c alula -l help
+complete -c alula -n '__alula_is demo' -a 'watch stat smi memory doctor'
+complete -c alula -n '__alula_is smi' -a 'dmon pmon'
+complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
+complete -c alula -n '__alula_is check-config' -F
+complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
+complete -c alula -n '__alula_is help' -a 'watch stat smi memory doctor demo check-config completion'
+
+set -l reading watch stat smi dmon pmon memory doctor
+complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario:'
+complete -c alula -n "__alula_is $reading" -l gpu -x
+complete -c alula -n "__alula_is $reading" -l speed -x
+complete -c alula -n "__alula_is $reading" -l config -r -F
+complete -c alula -n "__alula_is $reading" -l no-cmdline
+complete -c alula -n "__alula_is $reading" -l no-color
+complete -c alula -n "__alula_is $reading" -l color
+complete -c alula -n '__alula_is watch smi dmon pmon memory doctor' -l interval -x
+complete -c alula -n '__alula_is watch stat memory doctor' -l json
+
+complete -c alula -n '__alula_is watch' -l compat
+complete -c alula -n '__alula_is watch' -l for -x
+complete -c alula -n '__alula_is watch' -l fail-on -x -a 'info warning critical'
+complete -c alula -n '__alula_is watch' -l model-size -x
+complete -c alula -n '__alula_is watch' -l quiet
+complete -c alula -n '__alula_is watch' -l verbose
+complete -c alula -n '__alula_is watch' -l pcie
+complete -c alula -n '__alula_is watch' -l record-scenario -r -F
+
+complete -c alula -n '__alula_is stat' -s c -l show-cmd
+complete -c alula -n '__alula_is stat' -s f -l show-full-cmd
+complete -c alula -n '__alula_is stat' -s u -l show-user
+complete -c alula -n '__alula_is stat' -s p -l show-pid
+complete -c alula -n '__alula_is stat' -s F -l show-fan
+complete -c alula -n '__alula_is stat' -s e -l show-codec -a 'enc dec enc,dec'
+complete -c alula -n '__alula_is stat' -s P -l show-power -a 'draw limit draw,limit'
+complete -c alula -n '__alula_is stat' -s a -l show-all
+complete -c alula -n '__alula_is stat' -s i -l interval
+complete -c alula -n '__alula_is stat' -l id -x
+complete -c alula -n '__alula_is stat' -l gpuname-width -x
+complete -c alula -n '__alula_is stat' -l no-header
+complete -c alula -n '__alula_is stat' -l no-processes
+complete -c alula -n '__alula_is stat' -l roles
+complete -c alula -n '__alula_is stat' -l mig
+complete -c alula -n '__alula_is stat' -l debug
+complete -c alula -n '__alula_is stat' -l force-color
+
+complete -c alula -n '__alula_is smi' -l query-gpu -x
+complete -c alula -n '__alula_is smi' -l query-compute-apps -x
+complete -c alula -n '__alula_is smi' -l help-query-gpu
+complete -c alula -n '__alula_is smi' -l help-query-compute-apps
+complete -c alula -n '__alula_is smi' -s l -l loop
+complete -c alula -n '__alula_is smi' -o lms -l loop-ms
+complete -c alula -n '__alula_is smi' -s L -l list-gpus
+complete -c alula -n '__alula_is smi dmon' -l format -x -a 'csv csv,noheader csv,noheader,nounits'
+complete -c alula -n '__alula_is smi dmon pmon' -s i -l id -x
+complete -c alula -n '__alula_is smi dmon pmon' -s f -l filename -r -F
+complete -c alula -n '__alula_is dmon pmon' -s d -l delay -x
+complete -c alula -n '__alula_is dmon pmon' -s c -l count -x
+complete -c alula -n '__alula_is dmon pmon' -s s -l select -x
+complete -c alula -n '__alula_is dmon pmon' -s o -l options -x
+complete -c alula -n '__alula_is dmon' -l gpm-metrics -x
+
+complete -c alula -n '__alula_is memory' -l tree
+complete -c alula -n '__alula_is demo' -l scenario -r -F
+complete -c alula -n '__alula_is demo' -l speed -x
+complete -c alula -n '__alula_is demo' -l start -x
+complete -c alula -n '__alula_is check-config' -l print
+complete -c alula -n '__alula_is help' -l metrics
+complete -c alula -n '__alula_is help' -l markdown
