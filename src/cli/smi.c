@@ -76,7 +76,7 @@ static int complain(int status, const char *format, const char *what)
 // A period in `unit` nanoseconds. As nvidia-smi takes it: 0 is an error, what is no number means the default.
 static void take_period(struct smi *s, const char *value, int64_t unit, int64_t fallback)
 {
-    int64_t number;
+    int64_t number = 0;
     bool given = value && al_str_i64(value, &number);
     s->zero_period = given && number == 0;
     if (given && number > 0 && number <= INT32_MAX)
@@ -144,7 +144,8 @@ static bool has_command(const struct smi *s, const struct al_smi_args *a)
 static int refuse(const struct smi *s, int id, const struct al_smi_args *a)
 {
     if (id == AL_SMI_MISSING)
-        return complain(FAILED, "ERROR: Option %s is missing its value. Please run 'nvidia-smi -h' for help.\n\n", a->token);
+        return complain(FAILED, "ERROR: Option %s is missing its value. Please run 'nvidia-smi -h' for help.\n\n",
+                        a->token);
     if (has_command(s, a))
         return complain(BAD_ARGUMENT, "ERROR: Option %s is not recognized. Please run 'nvidia-smi -h' for help.\n\n",
                         a->token);
@@ -186,9 +187,8 @@ static int check(struct smi *s)
         return BAD_ARGUMENT;
     }
     if (s->zero_period)
-        return complain(BAD_ARGUMENT,
-                        "Provided [-l(ms) | --loop(-ms)=] value is incorrect. Loop frequency must be greater than 0.\n\n%s",
-                        "");
+        return complain(BAD_ARGUMENT, "Provided [-l(ms) | --loop(-ms)=] value is incorrect. "
+                                      "Loop frequency must be greater than 0.%s\n\n", "");
     if (s->run.ids && s->run.ids[0] == '\0')
         return complain(FAILED, "Failed to parse device string on command line%s", "");
     return 0;

@@ -82,12 +82,12 @@ int al_smi_next(struct al_smi_args *a)
 static int no_session(int status)
 {
     if (status == al_error_exit_status(AL_E_NODRIVER))
-        printf("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest "
-               "NVIDIA driver is installed and running.\n\n");
+        printf("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+               "Make sure that the latest NVIDIA driver is installed and running.\n\n");
     else if (status == al_error_exit_status(AL_E_NOLIB))
-        printf("NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display "
-               "Driver is properly installed and present in your system.\nPlease also try adding directory that contains "
-               "libnvidia-ml.so to your system PATH.\n");
+        printf("NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. "
+               "Please make sure that the NVIDIA Display Driver is properly installed and present in your system.\n"
+               "Please also try adding directory that contains libnvidia-ml.so to your system PATH.\n");
     else if (status == al_error_exit_status(AL_E_DENIED))
         printf("Failed to initialize NVML: Insufficient Permissions\n");
     (void)al_cli_flush();

@@ -16,8 +16,8 @@
 #define SMOOTHING(n, s, h) {"power_smoothing." n, NULL, AL_SMI_NONE, AL_SMI_##s, 0, 0, NULL, "power smoothing: " h}
 #define PROFILE(n, s, h) SMOOTHING("curr_profile." n, s, h " of the profile in use")
 #define OVERRIDE(n, s, h) SMOOTHING("admin_override." n, s, h " that the administrator set")
-// A GPU without a fabric says N/A without brackets. A health field is some bits of nvmlGpuFabricInfo's healthMask, from `shift` on
-// (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_*).
+// A GPU without a fabric says N/A without brackets. A health field is some bits of nvmlGpuFabricInfo's healthMask, from
+// `shift` on (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_*).
 #define FABRIC(n, s, i) {"fabric." n, NULL, AL_SMI_FABRIC, AL_SMI_##s, AL_ATTR_FABRIC_##i, 0, "N/A", NULL}
 #define HEALTH(n, s, shift, h)                                                                                         \
     {"fabric.health." n, NULL, AL_SMI_FABRIC, AL_SMI_##s, AL_ATTR_FABRIC_HEALTH, shift, "N/A", h}

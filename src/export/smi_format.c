@@ -30,8 +30,9 @@ static const char *const fabric_summary[] = {"N/A", "Healthy", "Unhealthy", "Lim
 static const char *const health_bandwidth[] = {"N/A", "Degraded", "Full"};
 static const char *const health_flag[] = {"N/A", "True", "False"};
 static const char *const health_config[] = {
-    "N/A",          "None", "Incorrect SystemGuid", "Incorrect Chassis Serial Number", "No Partition", "Insufficient Nvlinks",
-    "Incompatible GPU FW", "Invalid Location", "GPU State Invalid"};
+    "N/A",          "None",                 "Incorrect SystemGuid", "Incorrect Chassis Serial Number",
+    "No Partition", "Insufficient Nvlinks", "Incompatible GPU FW",  "Invalid Location",
+    "GPU State Invalid"};
 static const char *const peer[] = {"Direct Connected", "Switch Connected"};
 
 // The order of enum al_smi_style. `scale` turns the base unit into the printed one; a HEX has `digits` at least; BITS

@@ -142,8 +142,8 @@ static void compute_cap(const struct al_smi_view *view, uint32_t gpu, struct al_
     (void)snprintf(v->text, sizeof v->text, "%.0f.%.0f", v->num, minor.num);
 }
 
-// A comma in a name would be a new cell: nvidia-smi prints '?' there, and so do we. It prints control bytes as they are,
-// we do not.
+// A comma in a name would be a new cell: nvidia-smi prints '?' there, and so do we. It prints control bytes as they
+// are, we do not.
 static void process_name(struct al_buf *b, const struct al_proc_gpu *row)
 {
     char text[sizeof row->driver_name];
@@ -189,7 +189,7 @@ static void computed(const struct al_smi_view *view, uint32_t gpu, const struct 
         (void)al_str_copy(v->text, sizeof v->text, "Enabled");
         break;
     case AL_SMI_PID:
-        number_value(v, row ? row->pid : 0, row ? AL_STATUS_OK : AL_STATUS_UNSUPPORTED);
+        number_value(v, row->pid, AL_STATUS_OK);
         break;
     case AL_SMI_PROCESS_MEMORY:
         metric_value(v, row->memory_bytes);
@@ -255,11 +255,12 @@ static void app_rows(struct al_buf *b, const struct al_smi_query *q, const struc
 
 void al_smi_query_rows(struct al_buf *b, const struct al_smi_query *q, const struct al_smi_view *view)
 {
+    static const struct al_proc_gpu no_process; // a GPU's row has none, and no field that looks at it
     for (uint32_t i = 0; i < view->gpu_count; i++) {
         if (q->list == AL_SMI_APPS)
             app_rows(b, q, view, view->gpu[i]);
         else
-            row_cells(b, q, view, view->gpu[i], NULL);
+            row_cells(b, q, view, view->gpu[i], &no_process);
     }
 }
 
@@ -335,8 +336,8 @@ int al_smi_list_gpus(struct al_buf *b, const struct al_smi_view *view)
         if (info->status == AL_STATUS_LOST) {
             // Here the domain has four digits.
             const char *bus = strlen(info->pci_bus_id) == 16 ? info->pci_bus_id + 4 : info->pci_bus_id;
-            al_buf_printf(b, "Unable to determine the device handle for gpu %s: GPU is lost.  Reboot the system to recover "
-                             "this GPU\n\n\n", bus);
+            al_buf_printf(b, "Unable to determine the device handle for gpu %s: GPU is lost.  Reboot the system to "
+                             "recover this GPU\n\n\n", bus);
             result = AL_E_LOST;
             continue;
         }

@@ -43,7 +43,8 @@ def _fields():
     metrics, attrs = _x_macro("src/model/gpu_metrics.h"), _x_macro("src/model/attr.h")
     text = (ROOT / "src/export/smi_fields.c").read_text().split("al_smi_gpu_fields[] = {")[1].split("\n};")[0]
     fields = {}
-    for kind, name, style, key in re.findall(r'^ +(METRIC|ATTR)\("([^"]+)", (?:NULL|"[^"]+"), (\w+), (\w+)\)', text, re.M):
+    row = re.compile(r'^ +(METRIC|ATTR)\("([^"]+)", (?:NULL|"[^"]+"), (\w+), (\w+)\)', re.M)
+    for kind, name, style, key in row.findall(text):
         fields[name] = (kind, style, (metrics if kind == "METRIC" else attrs)[key])
     for name, key in re.findall(r'^ +ECC\("([^"]+)", (\w+)\)', text, re.M):
         fields["ecc.errors." + name] = ("METRIC", "INT", metrics[key])
@@ -98,7 +99,8 @@ def recorded(name):
 def head(when, driver="580.159.04", gpus=1, **identity):
     identity = {"name": "NVIDIA H200", "uuid": "GPU-a1b2c3d4-0000-1111-2222-333344445555",
                 "pci_bus_id": "00000000:00:06.0", "serial": "1650000000000"} | identity
-    lines = ["alula scenario 1", f"start {when.isoformat(timespec='milliseconds')}Z", "duration 10s", f"driver {driver}"]
+    start = when.isoformat(timespec="milliseconds")
+    lines = ["alula scenario 1", f"start {start}Z", "duration 10s", f"driver {driver}"]
     if gpus:
         lines.append("gpu 0 " + " ".join(f"{key}={_quoted(value)}" for key, value in identity.items()))
     return lines
@@ -127,17 +129,18 @@ def process(pid, mib, program, more=""):
 # A column of dmon -> the metric, and the unit of its figures.
 DMON = {
     "pwr": ("power_watts", "W"), "gtemp": ("temperature_celsius", ""), "mtemp": ("memory_temperature_celsius", ""),
-    "sm": ("utilization_ratio", "%"), "mem": ("memory_utilization_ratio", "%"), "enc": ("encoder_utilization_ratio", "%"),
-    "dec": ("decoder_utilization_ratio", "%"), "jpg": ("jpeg_utilization_ratio", "%"),
-    "ofa": ("ofa_utilization_ratio", "%"), "mclk": ("memory_clock_hertz", "MHz"), "pclk": ("sm_clock_hertz", "MHz"),
+    "sm": ("utilization_ratio", "%"), "mem": ("memory_utilization_ratio", "%"),
+    "enc": ("encoder_utilization_ratio", "%"), "dec": ("decoder_utilization_ratio", "%"),
+    "jpg": ("jpeg_utilization_ratio", "%"), "ofa": ("ofa_utilization_ratio", "%"), "mclk": ("memory_clock_hertz", "MHz"), "pclk": ("sm_clock_hertz", "MHz"),
     "fb": ("memory_used_bytes", "MiB"), "bar1": ("bar1_used_bytes", "MiB"),
     "sbecc": ("ecc_corrected_volatile_total_errors", ""), "dbecc": ("ecc_uncorrected_volatile_total_errors", ""),
-    "pci": ("pcie_replays", ""), "rxpci": ("pcie_rx_bytes_per_second", "MB/s"), "txpci": ("pcie_tx_bytes_per_second", "MB/s"),
+    "pci": ("pcie_replays", ""), "rxpci": ("pcie_rx_bytes_per_second", "MB/s"),
+    "txpci": ("pcie_tx_bytes_per_second", "MB/s"),
     "gract": ("graphics_active_ratio", "%"), "smutil": ("sm_active_ratio", "%"), "smocc": ("sm_occupancy_ratio", "%"),
     "intutil": ("integer_active_ratio", "%"), "mmaact": ("tensor_active_ratio", "%"),
     "dfmat": ("tensor_fp64_active_ratio", "%"), "hmmat": ("tensor_half_active_ratio", "%"),
-    "immat": ("tensor_integer_active_ratio", "%"), "dram": ("dram_active_ratio", "%"), "fp64": ("fp64_active_ratio", "%"),
-    "fp32": ("fp32_active_ratio", "%"), "fp16": ("fp16_active_ratio", "%"),
+    "immat": ("tensor_integer_active_ratio", "%"), "dram": ("dram_active_ratio", "%"),
+    "fp64": ("fp64_active_ratio", "%"), "fp32": ("fp32_active_ratio", "%"), "fp16": ("fp16_active_ratio", "%"),
     "pcitx": ("gpm_pcie_tx_bytes_per_second", "MiB/s"), "pcirx": ("gpm_pcie_rx_bytes_per_second", "MiB/s"),
     "nvlrx": ("gpm_nvlink_rx_bytes_per_second", "MiB/s"), "nvltx": ("gpm_nvlink_tx_bytes_per_second", "MiB/s"),
 }

@@ -430,8 +430,8 @@ static void list_shows_mig_devices_and_lost_gpus(void **state) {
     struct al_smi_view view;
     struct al_snapshot *s = one_gpu(&view);
     assert_non_null(al_snapshot_add_gpu(s));
-    s->gpus[1].info = (struct al_gpu_info){.uuid = "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f", .is_mig = true, .parent = 0,
-                                           .mig_profile = "1g.18gb"};
+    s->gpus[1].info = (struct al_gpu_info){.uuid = "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f", .is_mig = true,
+                                           .parent = 0, .mig_profile = "1g.18gb"};
     struct al_buf b = AL_BUF_INIT;
     assert_int_equal(al_smi_list_gpus(&b, &view), 0);
     assert_string_equal(b.data, "GPU 0: NVIDIA H200 (UUID: GPU-a1b2c3d4-0000-1111-2222-333344445555)\n"

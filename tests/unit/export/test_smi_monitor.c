@@ -213,8 +213,9 @@ static void pmon_prints_a_line_a_process(void **state) {
     add_process(s, 882, 0, 0, "a\nb");
     s->rows[1].type = AL_PROC_COMPUTE | AL_PROC_GRAPHICS;
     al_smi_monitor_rows(&b, &m, &view);
-    assert_string_equal(b.data, "    0        880     C      -      -      -      -      -      -    VLLM::Engine, C\n"
-                                "    0        882   C+G      0     24      -      -      -      -    a?b            \n");
+    assert_string_equal(b.data,
+                        "    0        880     C      -      -      -      -      -      -    VLLM::Engine, C\n"
+                        "    0        882   C+G      0     24      -      -      -      -    a?b            \n");
     al_buf_free(&b);
     al_snapshot_free(s);
 }
