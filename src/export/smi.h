@@ -34,8 +34,8 @@ struct al_smi_view {
     void *user;
 };
 
-// Fills view->gpu with the physical GPUs that `list` names (NULL: all): an index, UUID, PCI id or serial each, separated
-// by commas; names of nothing are passed over. AL_E_NOENT when no GPU is left.
+// Fills view->gpu with the physical GPUs that `list` names (NULL: all): an index, UUID, PCI id or serial each,
+// separated by commas; names of nothing are passed over. AL_E_NOENT when no GPU is left.
 int al_smi_select(struct al_smi_view *view, const char *list);
 
 // "name,used_memory" -> fields. AL_E_NOENT with the unknown name in bad[size]; AL_E_TOOBIG.
