@@ -183,7 +183,7 @@ int al_nvml_start(struct al_nvml *n, const char *gpus, struct al_device_error *r
     for (uint32_t i = 0; i < n->order_count; i++)
         if (n->order[i]->selected)
             return 0;
-    return fail(reterr_error, AL_E_NOGPU, "no GPU matches \"%s\"", gpus ? gpus : "");
+    return fail(reterr_error, AL_E_NOENT, "no GPU matches \"%s\"", gpus ? gpus : "");
 }
 
 static void nvml_free(struct al_device *d) {
