@@ -261,7 +261,7 @@ def twins(alula, standin, tmp_path):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("args", [[], ["-a"], ["-cupFPe"], ["-cf", "-P", "draw", "--gpuname-width", "12"],
+@pytest.mark.parametrize("args", [[], ["-a"], ["-cupF", "-P", "-e"], ["-cf", "-P", "draw", "--gpuname-width", "12"],
                                   ["--id", "3,0", "--no-header"], ["-a", "--color"], ["--no-processes", "-e", "enc"]])
 def test_text_is_gpustats(twins, args):
     theirs, ours = twins(*args)
