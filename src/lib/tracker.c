@@ -296,12 +296,16 @@ int alula_sample_json(const struct alula_sample *s, char *out, size_t size) {
 
 // --- windows ---
 
-static int find_window(const alula_tracker *t, unsigned device, enum alula_metric metric,
-                       const struct al_window **ret) {
-    if (device >= t->count || (unsigned)metric >= METRICS)
-        return al_lib_fail(AL_E_INVALID, "no device %u or no metric %u", device, (unsigned)metric);
-    *ret = &t->gpus[device].windows[metric];
-    return (*ret)->count ? 0 : al_lib_fail(AL_E_AGAIN, "no reading yet");
+// NULL with the reason in *ret_error.
+static const struct al_window *find_window(const alula_tracker *t, unsigned device, enum alula_metric metric,
+                                           int *ret_error) {
+    if (device >= t->count || (unsigned)metric >= METRICS) {
+        *ret_error = al_lib_fail(AL_E_INVALID, "no device %u or no metric %u", device, (unsigned)metric);
+        return NULL;
+    }
+    const struct al_window *w = &t->gpus[device].windows[metric];
+    *ret_error = w->count ? 0 : al_lib_fail(AL_E_AGAIN, "no reading yet");
+    return w->count ? w : NULL;
 }
 
 static void describe(const struct al_window *w, struct alula_window *ret) {
@@ -323,13 +327,13 @@ static void describe(const struct al_window *w, struct alula_window *ret) {
 }
 
 int alula_tracker_window(alula_tracker *t, unsigned device, enum alula_metric metric, struct alula_window *ret) {
-    const struct al_window *w;
     struct alula_window window;
     if (!t || !ret || ret->size < WINDOW_SIZE_1)
         return al_lib_fail(AL_E_INVALID, "alula_window.size is not set, or an argument is missing");
     (void)pthread_mutex_lock(&t->lock);
-    int result = find_window(t, device, metric, &w);
-    if (!result) {
+    int result;
+    const struct al_window *w = find_window(t, device, metric, &result);
+    if (w) {
         describe(w, &window);
         window.size = ret->size;
         memcpy(ret, &window, ret->size < sizeof window ? ret->size : sizeof window);
@@ -339,12 +343,12 @@ int alula_tracker_window(alula_tracker *t, unsigned device, enum alula_metric me
 }
 
 int alula_tracker_quantile(alula_tracker *t, unsigned device, enum alula_metric metric, double q, double *ret) {
-    const struct al_window *w;
     if (!t || !ret || !(q >= 0 && q <= 1))
         return al_lib_fail(AL_E_INVALID, "q must lie between 0 and 1");
     (void)pthread_mutex_lock(&t->lock);
-    int result = find_window(t, device, metric, &w);
-    if (!result) {
+    int result;
+    const struct al_window *w = find_window(t, device, metric, &result);
+    if (w) {
         *ret = al_window_quantile(w, q);
         result = isfinite(*ret) ? 0 : al_lib_fail(AL_E_NOMEM, "%s", al_error_text(AL_E_NOMEM));
     }
@@ -354,12 +358,12 @@ int alula_tracker_quantile(alula_tracker *t, unsigned device, enum alula_metric 
 
 int alula_tracker_history(alula_tracker *t, unsigned device, enum alula_metric metric, double *ret_times,
                           double *ret_values, unsigned capacity) {
-    const struct al_window *w;
     if (!t || !ret_values)
         return al_lib_fail(AL_E_INVALID, "an argument is missing");
     (void)pthread_mutex_lock(&t->lock);
-    int result = find_window(t, device, metric, &w);
-    if (!result) {
+    int result;
+    const struct al_window *w = find_window(t, device, metric, &result);
+    if (w) {
         uint32_t skip = w->count > capacity ? w->count - capacity : 0;
         double epoch = (double)(al_clock_realtime(&t->clock) - al_clock_now(&t->clock));
         for (uint32_t i = skip; i < w->count; i++) {
