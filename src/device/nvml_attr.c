@@ -49,8 +49,6 @@ static const struct row rows[] = {
     ROW(BRAND, U32, nvmlDeviceGetBrand, 0),
     ROW(MINOR, U32, nvmlDeviceGetMinorNumber, 0),
     ROW(ARCHITECTURE, U32, nvmlDeviceGetArchitecture, 0),
-    ROW(COMPUTE_CAP_MAJOR, U32_1ST, nvmlDeviceGetCudaComputeCapability, 0),
-    ROW(COMPUTE_CAP_MINOR, U32_2ND, nvmlDeviceGetCudaComputeCapability, 0),
     ROW(BOARD_ID, U32, nvmlDeviceGetBoardId, 0),
     ROW(DISPLAY_ATTACHED, U32, nvmlDeviceGetDisplayMode, 0),
     ROW(DISPLAY_ACTIVE, U32, nvmlDeviceGetDisplayActive, 0),
@@ -128,8 +126,8 @@ static int ask(void (*f)(void), struct nvml_device *d, const struct row *r, stru
 }
 
 static void ask_field(struct al_nvml *n, struct nvml_device *d, const struct row *r, struct al_attr_value *ret) {
-    struct nvml_field_value f = {.fieldId = r->fn, .scopeId = r->arg, .valueType = -1,
-                                 .nvmlReturn = AL_NVML_ERROR_NOT_SUPPORTED};
+    struct nvml_field_value f = {
+        .fieldId = r->fn, .scopeId = r->arg, .valueType = -1, .nvmlReturn = AL_NVML_ERROR_NOT_SUPPORTED};
     bool valid = false;
     int result = NVML(n, nvmlDeviceGetFieldValues, (d, 1, &f));
     if (result == AL_NVML_SUCCESS)
@@ -140,7 +138,8 @@ static void ask_field(struct al_nvml *n, struct nvml_device *d, const struct row
 
 void al_nvml_attr_number(struct al_attr_value *ret, int result, uint64_t raw, bool wide) {
     ret->num = (double)raw;
-    ret->status = result == AL_NVML_SUCCESS && al_nvml_blank(raw, wide) ? AL_STATUS_UNSUPPORTED : al_nvml_status(result);
+    bool blank = result == AL_NVML_SUCCESS && al_nvml_blank(raw, wide);
+    ret->status = blank ? AL_STATUS_UNSUPPORTED : al_nvml_status(result);
 }
 
 void al_nvml_attr_text(struct al_attr_value *ret, int result, const char *text) {

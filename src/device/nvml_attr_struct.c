@@ -15,6 +15,7 @@ union structs {
     struct nvml_c2c_mode c2c;
     struct nvml_dram_encryption encryption[2];
     unsigned encoder[3];
+    int capability[2];
 };
 
 static bool unknown_version(int result) {
@@ -83,6 +84,9 @@ static int ask_encryption(struct al_nvml *n, struct nvml_device *d, union struct
 static int ask_encoder(struct al_nvml *n, struct nvml_device *d, union structs *s) {
     return NVML(n, nvmlDeviceGetEncoderStats, (d, &s->encoder[0], &s->encoder[1], &s->encoder[2]));
 }
+static int ask_capability(struct al_nvml *n, struct nvml_device *d, union structs *s) {
+    return NVML(n, nvmlDeviceGetCudaComputeCapability, (d, &s->capability[0], &s->capability[1]));
+}
 
 enum kind { BYTE, WORD, WIDE, STRING };
 
@@ -121,6 +125,8 @@ static const struct {
     M(C2C_MODE, WORD, c2c.isC2cEnabled, ask_c2c),
     M(DRAM_ENCRYPTION, WORD, encryption[0].encryptionState, ask_encryption),
     M(DRAM_ENCRYPTION_PENDING, WORD, encryption[1].encryptionState, ask_encryption),
+    M(COMPUTE_CAP_MAJOR, WORD, capability[0], ask_capability),
+    M(COMPUTE_CAP_MINOR, WORD, capability[1], ask_capability),
     M(ENCODER_SESSIONS, WORD, encoder[0], ask_encoder),
     M(ENCODER_FPS, WORD, encoder[1], ask_encoder),
     M(ENCODER_LATENCY, WORD, encoder[2], ask_encoder),

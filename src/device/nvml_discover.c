@@ -248,21 +248,20 @@ static void drop(struct al_nvml *n, struct al_nvml_gpu *g) {
 // A MIG device that is not there was destroyed, unless its GPU is lost; a GPU that is not there is lost and keeps its
 // row.
 static void settle(struct al_nvml *n) {
+    const uint32_t count = n->gpu_count;
     uint32_t kept = 0;
     int32_t moved[AL_GPU_MAX];
-    for (uint32_t i = 0; i < n->gpu_count; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (!n->gpus[i]->present && !n->gpus[i]->info.is_mig)
             al_nvml_mark_lost(n, n->gpus[i], AL_STATUS_LOST);
-    for (uint32_t i = 0; i < n->gpu_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct al_nvml_gpu *g = n->gpus[i];
-        if (!g->present && g->info.is_mig && n->gpus[g->info.parent]->info.status == AL_STATUS_LOST)
+        bool with_its_gpu = g->info.is_mig && n->gpus[g->info.parent]->info.status == AL_STATUS_LOST;
+        if (!g->present && with_its_gpu)
             al_nvml_mark_lost(n, n->gpus[i], AL_STATUS_LOST);
-        else if (!g->present && g->info.is_mig)
-            moved[i] = -1;
-        if (g->present || g->info.status == AL_STATUS_LOST)
-            moved[i] = (int32_t)kept++;
+        moved[i] = g->present || with_its_gpu || !g->info.is_mig ? (int32_t)kept++ : -1;
     }
-    for (uint32_t i = 0; i < n->gpu_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct al_nvml_gpu *g = n->gpus[i];
         if (moved[i] < 0) {
             drop(n, g);

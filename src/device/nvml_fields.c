@@ -95,8 +95,9 @@ static struct al_value field_number(const struct al_nvml *n, uint16_t metric, in
     if (result != AL_NVML_SUCCESS)
         return al_value_none(al_nvml_status(result));
     double num = al_nvml_union_number(&f->value, f->valueType, &valid);
-    if (f->nvmlReturn == AL_NVML_ERROR_INVALID_ARGUMENT || (f->nvmlReturn == AL_NVML_ERROR_UNKNOWN && f->valueType == -1))
-        return al_value_none(AL_STATUS_UNSUPPORTED); // an id that this driver does not know
+    bool untouched = f->nvmlReturn == AL_NVML_ERROR_UNKNOWN && f->valueType == -1;
+    if (f->nvmlReturn == AL_NVML_ERROR_INVALID_ARGUMENT || untouched) // an id that this driver does not know
+        return al_value_none(AL_STATUS_UNSUPPORTED);
     if (f->nvmlReturn == AL_NVML_SUCCESS && !valid)
         return al_value_none(AL_STATUS_UNSUPPORTED);
     return al_nvml_value(n, (enum al_gpu_metric)metric, f->nvmlReturn, num * scale);
@@ -174,7 +175,8 @@ static const struct {
                    {AL_GPU_NVLINK_RECOVERY, AL_NVML_FI_NVLINK_DL_RECOVERY}};
 
 // Hopper's drivers answer the totals with "not supported" and want to be asked link by link.
-static void sum_link_errors(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *out, uint16_t metric, unsigned id) {
+static void sum_link_errors(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *out, uint16_t metric,
+                            unsigned id) {
     struct nvml_field_value values[AL_NVML_LINK_MAX];
     int count = 0;
     double sum = 0;

@@ -33,7 +33,6 @@ static const struct {
      AL_PROC_MPS},
 };
 
-typedef int list_fn(struct nvml_device *, unsigned *, void *);
 typedef int list_v1_fn(struct nvml_device *, unsigned *, struct nvml_process_v1 *);
 typedef int list_v2_fn(struct nvml_device *, unsigned *, struct nvml_process_v2 *);
 

@@ -48,7 +48,8 @@ struct reading {
         ECC_ROW(kind, CBU, type, counter, AL_NVML_LOCATION_CBU),                                                       \
         ECC_ROW(kind, SRAM, type, counter, AL_NVML_LOCATION_SRAM)
 #define ECC_ROW(kind, where, type, counter, location)                                                                  \
-    ROW(ECC, ECC_##kind##_##where, ECC_AT, nvmlDeviceGetMemoryErrorCounter, ((type)*2 + (counter)) * 8 + (location), 1, 0)
+    ROW(ECC, ECC_##kind##_##where, ECC_AT, nvmlDeviceGetMemoryErrorCounter, ((type)*2 + (counter)) * 8 + (location),   \
+        1, 0)
 
 // The costs that put a row in its group were measured on an H200 with driver 580.159.
 static const struct reading readings[] = {
@@ -158,9 +159,9 @@ static int ask(struct al_nvml *n, struct nvml_device *d, const struct reading *r
 
 static int call(struct al_nvml *n, struct nvml_device *d, const struct reading *r, union answer *a) {
     uint16_t fn = n->api.by_number[r->fn] || r->older == NO_FN ? r->fn : r->older;
+    memset(a, 0, sizeof *a);
     if (!n->api.by_number[fn])
         return AL_NVML_ERROR_FUNCTION_NOT_FOUND;
-    memset(a, 0, sizeof *a);
     al_nvml_begin(n, (enum al_nvml_fn)fn);
     return al_nvml_end(n, (enum al_nvml_fn)fn, ask(n, d, r, fn, a));
 }
@@ -232,7 +233,7 @@ static void read_memory(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu 
     struct nvml_memory_v2 m;
     bool reserved;
     int result = for_mig(g, ask_memory(n, g->handle, &m, &reserved));
-    // Boards that share the host's memory answer NOT_SUPPORTED, some a total of 0: told by the answer, not by the model.
+    // Boards that share the host's memory answer NOT_SUPPORTED, some a total of 0: told by the answer, not the model.
     if (result == AL_NVML_SUCCESS && m.total == 0)
         result = AL_NVML_ERROR_NOT_SUPPORTED;
     if (result == AL_NVML_SUCCESS && (m.used > m.total || m.free > m.total || m.reserved > m.total))

@@ -269,8 +269,12 @@ static int utils_old(struct nvml_device *d, struct nvml_process_sample *out, uns
     unsigned found = 0;
     for (unsigned i = 0; i < d->util_count && found < *count; i++)
         if (d->utils[i].timeStamp > since)
-            out[found++] = (struct nvml_process_sample){d->utils[i].pid,    d->utils[i].timeStamp, d->utils[i].smUtil,
-                                                        d->utils[i].memUtil, d->utils[i].encUtil,   d->utils[i].decUtil};
+            out[found++] = (struct nvml_process_sample){.pid = d->utils[i].pid,
+                                                        .timeStamp = d->utils[i].timeStamp,
+                                                        .smUtil = d->utils[i].smUtil,
+                                                        .memUtil = d->utils[i].memUtil,
+                                                        .encUtil = d->utils[i].encUtil,
+                                                        .decUtil = d->utils[i].decUtil};
     if (!found)
         return AL_NVML_ERROR_NOT_FOUND;
     *count = found;
@@ -318,9 +322,10 @@ static int gpm_metrics(struct nvml_gpm_metrics *m) {
     assert_true(m->sample1->filled && m->sample2->filled); // the real driver crashes
     assert_int_equal(m->version, 1);
     assert_true(m->sample1->at_ns < m->sample2->at_ns);
+    double value = fake.gpus[0]->gpm_value;
     for (unsigned i = 0; i < m->numMetrics; i++) {
         m->metrics[i].nvmlReturn = 0;
-        m->metrics[i].value = m->metrics[i].metricId >= 20 && isnan(fake.gpus[0]->gpm_value) ? 0 : fake.gpus[0]->gpm_value;
+        m->metrics[i].value = m->metrics[i].metricId >= 20 && isnan(value) ? 0 : value;
     }
     return 0;
 }
