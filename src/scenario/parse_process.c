@@ -143,8 +143,8 @@ static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct
             return al_reader_fail(r, w->value_column, "longer than %zu bytes; shorten it", f->size - 1);
         return al_add_text(r->s, w->value, &e->text);
     case 'c':
-        e->a = (unsigned char)w->value[0];
-        return w->value[0] && !w->value[1] ? 0 : al_reader_fail(r, w->value_column, "one letter such as R, S, D or Z");
+        e->a = w->value[0];
+        return ((w->value[0] | 32) >= 'a' && (w->value[0] | 32) <= 'z' && !w->value[1]) ? 0 : al_reader_fail(r, w->value_column, "one letter such as R, S, D or Z");
     case 'b':
         e->a = strcmp(w->value, "yes") == 0;
         return e->a > 0 || strcmp(w->value, "no") == 0 ? 0 : al_reader_fail(r, w->value_column, "must be yes or no");

@@ -344,7 +344,7 @@ static void put_proc_field(struct line *l, const struct al_proc_field *f, const 
         return; // not a number that /proc gives
     if ((f->type == 'i' || f->type == 'p') && i32 < 0)
         return; // unknown again: the lines have no word for it
-    if (f->type == 'c' && !*now)
+    if (f->type == 'c' && !((*now | 32) >= 'a' && (*now | 32) <= 'z'))
         return;
     begin(l);
     al_buf_printf(l->b, " %s=", f->name);
