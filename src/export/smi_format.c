@@ -122,7 +122,8 @@ static void known(struct al_buf *b, const struct style *st, const struct al_smi_
         al_term_string(b, v->text);
         break;
     case FIXED2:
-        al_buf_fixed(b, num, 2);
+        // nvidia-smi counts watts in single precision: 77.715 W are 77.71, 77.705 W are 77.71 too.
+        al_buf_fixed(b, (float)num, 2);
         break;
     case HEX:
         al_buf_printf(b, "0x%0*" PRIX64, (int)st->digits, bits);

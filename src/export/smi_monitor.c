@@ -35,8 +35,8 @@ static const struct al_smi_column dmon_columns[] = {
     DMON('v', "pviol", "%", AL_SMI_COL_POWER, AL_GPU_VIOL_POWER, 1),
     DMON('v', "tviol", "bool", AL_SMI_COL_THERMAL, AL_GPU_VIOL_THERMAL, 1),
     DMON('m', "fb", "MB", AL_SMI_COL_MEBI, AL_GPU_MEM_USED, 1),
-    DMON('m', "bar1", "MB", AL_SMI_COL_MEBI, AL_GPU_BAR1_USED, 1),
-    DMON('m', "ccpm", "MB", AL_SMI_COL_PROTECTED, AL_ATTR_PROTECTED_USED, 1),
+    DMON('m', "bar1", "MB", AL_SMI_COL_TRUNCATED, AL_GPU_BAR1_USED, 1.0 / 1048576),
+    DMON('m', "ccpm", "MB", AL_SMI_COL_PROTECTED, AL_ATTR_PROTECTED_USED, 1.0 / 1048576),
     METRIC('e', "sbecc", "errs", ECC_COR_VOL_TOTAL, 1),
     METRIC('e', "dbecc", "errs", ECC_UNC_VOL_TOTAL, 1),
     METRIC('e', "pci", "errs", PCIE_REPLAY, 1),
@@ -214,11 +214,11 @@ static void number(struct al_buf *b, const struct al_smi_monitor *m, struct al_v
     char text[32] = "-";
     if (v.status == AL_STATUS_OK && isfinite(v.num)) {
         long long whole;
-        double scaled = fmin(fmax(v.num * c->scale, -9e14), 9e14);
-        if (c->kind == AL_SMI_COL_MEBI || c->kind == AL_SMI_COL_ROW_MEBI || c->kind == AL_SMI_COL_PROTECTED)
+        double scaled = fmin(fmax(v.num * c->scale, -9e12), 9e12);
+        if (c->kind == AL_SMI_COL_MEBI || c->kind == AL_SMI_COL_ROW_MEBI)
             whole = (long long)al_smi_mib(fmin(v.num, 9e15));
-        else if (c->kind == AL_SMI_COL_TRUNCATED)
-            whole = llround(scaled * 1000) / 1000;
+        else if (c->kind == AL_SMI_COL_TRUNCATED || c->kind == AL_SMI_COL_PROTECTED)
+            whole = llround(scaled * 1e6) / 1000000;
         else
             whole = llround(scaled);
         if (c->kind != AL_SMI_COL_ROW_NONZERO || whole != 0)

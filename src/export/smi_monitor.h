@@ -13,11 +13,11 @@ enum al_smi_monitor_kind { AL_SMI_DMON, AL_SMI_PMON };
 // How a column's value is printed.
 enum al_smi_column_kind {
     AL_SMI_COL_ROUNDED,   // value times scale
-    AL_SMI_COL_TRUNCATED, // the same in thousandths of the unit, cut off: 79.87 W are 79
+    AL_SMI_COL_TRUNCATED, // the same, cut off: 79.87 W are 79 (but 28.999999999 are 29: a ratio came as a double)
     AL_SMI_COL_MEBI,      // MiB, rounded up
     AL_SMI_COL_POWER,     // violation time over wall time, per cent
     AL_SMI_COL_THERMAL,   // 1 when there was any thermal violation since the last line
-    AL_SMI_COL_PROTECTED, // an attribute in MiB
+    AL_SMI_COL_PROTECTED, // an attribute, cut off
     AL_SMI_COL_NOTHING,   // a GPM metric that alula does not read
     // pmon
     AL_SMI_COL_ROW_ROUNDED,

@@ -240,7 +240,15 @@ static void values_print_in_their_style(void **state) {
     check_cell("utilization.gpu", 0.29, true, "29 %"); // 0.29 * 100 is a little less than 29
     check_cell("utilization.gpu", 1, false, "100");
     check_cell("fan.speed", 1.05, true, "105 %");
-    check_cell("power.draw", 77.715, true, "77.72 W");
+    // As nvidia-smi printed these milliwatts: single precision.
+    check_cell("power.draw", 77.715, true, "77.71 W");
+    check_cell("power.draw", 77.725, true, "77.72 W");
+    check_cell("power.draw", 77.705, true, "77.71 W");
+    check_cell("power.draw", 1.005, true, "1.00 W");
+    check_cell("power.draw", 1.015, true, "1.01 W");
+    check_cell("power.draw", 655.645, true, "655.65 W");
+    check_cell("power.draw", 655.655, true, "655.66 W");
+    check_cell("power.draw", 99.999, true, "100.00 W");
     check_cell("power.limit", 700, false, "700.00");
     check_cell("clocks.current.sm", 1980e6, true, "1980 MHz");
     check_cell("clocks_event_reasons_counters.sw_power_cap", 4.958047, true, "4958047 us");

@@ -125,6 +125,32 @@ static void violations_are_shares_of_the_interval(void **state) {
     al_snapshot_free(s);
 }
 
+// Numbers that nvidia-smi was made to show: what it rounds up (device memory) and what it cuts off (all else).
+static void numbers_are_cut_as_nvidia_smi_cuts_them(void **state) {
+    (void)state;
+    struct al_smi_view view;
+    struct al_snapshot *s = loaded(&view);
+    struct al_smi_monitor m;
+    char text[32];
+    struct al_buf b = AL_BUF_INIT;
+    s->gpus[0].m[AL_GPU_POWER].num = 99.999;
+    s->gpus[0].m[AL_GPU_MEM_USED].num = 5 * MIB + 1;
+    s->gpus[0].m[AL_GPU_BAR1_USED].num = 2 * MIB - 1;
+    s->gpus[0].m[AL_GPU_PCIE_RX].num = 2999e3;
+    s->gpus[0].m[AL_GPU_PCIE_TX].num = 5500e3;
+    s->gpus[0].m[AL_GPU_GPM_SM] = al_value_ok(0.995, 1);
+    s->gpus[0].m[AL_GPU_GPM_DRAM] = al_value_ok(0.29, 1);
+    s->gpus[0].m[AL_GPU_GPM_PCIE_RX] = al_value_ok(12.7 * MIB, 1);
+    protected_memory.num = 1500000;
+    assert_int_equal(al_smi_monitor_init(&m, AL_SMI_DMON, "pmt"), 0);
+    assert_int_equal(al_smi_monitor_gpm(&m, "2,10,21,30", text, sizeof text), 0);
+    al_smi_monitor_rows(&b, &m, &view);
+    assert_string_equal(b.data, "    0     99     58     49      6      1      1      2      5         99         29"
+                                "         12          - \n");
+    al_buf_free(&b);
+    al_snapshot_free(s);
+}
+
 static void check_header(enum al_smi_monitor_kind kind, const char *select, const char *options, const char *format,
                          const char *gpm, const char *name, int lines) {
     struct al_smi_monitor m;
@@ -224,6 +250,7 @@ int al_test_smi_monitor(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dmon_prints_all_columns),
         cmocka_unit_test(violations_are_shares_of_the_interval),
+        cmocka_unit_test(numbers_are_cut_as_nvidia_smi_cuts_them),
         cmocka_unit_test(headers_are_nvidia_smis),
         cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(pmon_prints_a_line_a_process),
