@@ -89,6 +89,16 @@ def test_example_without_what_it_asks_for(build, driver_env, tmp_path):
     assert result.stderr.count("\n") == 1 and "libnvidia-ml.so.1" in result.stderr
 
 
+def test_a_driver_that_hangs_is_left_alone(build, driver_env, tmp_path):
+    path = tmp_path / "hang.txt"
+    path.write_text(SCENE + "hang nvmlDeviceGetTemperature 60s gpu=1\n")
+    began = time.monotonic()
+    result = run_example(build, {**driver_env, "ALULA_SCENARIO": str(path)}, "1")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("tracker: the driver did not answer in time: nvmlDeviceGetTemperature (")
+    assert time.monotonic() - began < 30  # the library waits for 5 s, the call for 60 s
+
+
 CTYPES = r"""
 import ctypes, json, sys
 sys.path.insert(0, sys.argv[1])
