@@ -82,5 +82,6 @@ void fake_sample(struct al_nvml *n, struct al_snapshot *s, uint32_t groups, int6
 
 extern const struct CMUnitTest call_tests[], discover_tests[], sample_tests[], process_tests[], replay_tests[];
 extern const size_t call_test_count, discover_test_count, sample_test_count, process_test_count, replay_test_count;
+int standin_suite(void);
 
 #endif

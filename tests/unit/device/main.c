@@ -8,5 +8,6 @@ int main(void) {
     failed += _cmocka_run_group_tests("device: samples", sample_tests, sample_test_count, NULL, NULL);
     failed += _cmocka_run_group_tests("device: processes", process_tests, process_test_count, NULL, NULL);
     failed += _cmocka_run_group_tests("device: replay", replay_tests, replay_test_count, NULL, NULL);
+    failed += standin_suite();
     return failed;
 }
