@@ -4,7 +4,7 @@
 _alula_options() {
     local common="--source --gpu --speed --config --no-cmdline --no-color --color --help"
     case $1 in
-    watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --pcie --record-scenario --interval $common" ;;
+    watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     stat) echo "-c --show-cmd -f --show-full-cmd -u --show-user -p --show-pid -F --show-fan -e --show-codec -P --show-power" \
         "-a --show-all -i --interval --json --id --gpuname-width --no-header --no-processes --roles --mig --debug" \
         "--force-color $common" ;;

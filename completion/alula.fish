@@ -46,6 +46,7 @@ complete -c alula -n '__alula_is watch' -l fail-on -x -a 'info warning critical'
 complete -c alula -n '__alula_is watch' -l model-size -x
 complete -c alula -n '__alula_is watch' -l quiet
 complete -c alula -n '__alula_is watch' -l verbose
+complete -c alula -n '__alula_is watch' -l summary
 complete -c alula -n '__alula_is watch' -l pcie
 complete -c alula -n '__alula_is watch' -l record-scenario -r -F
 

@@ -12,6 +12,7 @@
 #include "detect/detect.h"
 #include "device/device.h"
 #include "host/host.h"
+#include "model/select.h"
 #include "scenario/scenario.h"
 
 #define SCENARIO_MAX (64u << 20)
@@ -56,6 +57,22 @@ static int load_scenario(const char *path, struct al_source **ret) {
     return result ? fail(result, path, NULL) : 0;
 }
 
+// --gpu that names nothing is told at once, as with a driver.
+static int check_selection(struct al_source *source, const char *gpus) {
+    struct al_snapshot *snapshot = gpus ? al_snapshot_new() : NULL;
+    if (!snapshot)
+        return gpus ? fail(AL_E_NOMEM, "--gpu", NULL) : 0;
+    int result = source->ops->at(source, -1, 0, snapshot);
+    bool any = result != 0;
+    for (uint32_t i = 0; i < snapshot->gpu_count; i++)
+        any |= al_gpu_selected(gpus, &snapshot->gpus[i].info);
+    al_snapshot_free(snapshot);
+    if (any)
+        return 0;
+    al_cli_error("no GPU matches \"%s\"", gpus);
+    return al_error_exit_status(AL_E_NOENT);
+}
+
 static int open_replay(struct al_cli_session *s) {
     const struct al_cli_options *o = &s->options;
     int64_t realtime = s->source->start_realtime_ns ? s->source->start_realtime_ns : al_realtime_ns();
@@ -63,7 +80,7 @@ static int open_replay(struct al_cli_session *s) {
     int result = al_replay_device(s->source, o->gpus, REPLAY_START_NS, &s->device);
     if (!result)
         result = al_replay_host(s->source, o->no_cmdline, REPLAY_START_NS, &s->host);
-    return result ? fail(result, o->source, NULL) : 0;
+    return result ? fail(result, o->source, NULL) : check_selection(s->source, o->gpus);
 }
 
 // The host side of a demo: the scenario's processes do not exist on this machine, so their figures come from it too.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // alula watch: one line a tick and a line a finding, as text, JSON Lines or the compatibility record.
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,8 +173,8 @@ static void end(struct watch *w) {
     al_collect_cost(w->session.collect, &c);
     double cpu = c.wall_ns > 0 ? (double)c.process_cpu_ns / (double)c.wall_ns : 0;
     if (w->format == FORMAT_JSON) {
-        al_buf_str(&w->buf, "{\"type\":\"end\",\"time\":");
-        al_jsonl_time(&w->buf, al_clock_realtime(&w->session.clock));
+        const struct al_snapshot *last = al_collect_snapshot(w->session.collect);
+        al_jsonl_head(&w->buf, "end", al_clock_realtime(&w->session.clock), last ? last->node.hostname : "");
         al_buf_printf(&w->buf, ",\"ticks\":%llu,\"skipped_ticks\":%llu,\"late_ticks\":%llu,\"findings\":%llu",
                       (unsigned long long)c.ticks, (unsigned long long)c.skipped, (unsigned long long)c.late,
                       (unsigned long long)w->findings);
@@ -259,7 +260,9 @@ static int take_option(struct watch *w, struct al_cli_options *o, int option, co
 static int open_record(struct watch *w) {
     if (!w->record_path)
         return 0;
-    w->record = fopen(w->record_path, "wex");
+    // Command lines and user names are nobody else's business.
+    int fd = open(w->record_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    w->record = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (w->record)
         return 0;
     al_cli_error("%s: %s", w->record_path, errno == EEXIST ? "exists already; choose another name" : strerror(errno));

@@ -2,6 +2,7 @@
 #include "cli/watch_summary.h"
 
 #include "base/str.h"
+#include "export/jsonl.h"
 #include "model/metric.h"
 
 struct column {
@@ -80,7 +81,8 @@ static void json_window(struct al_buf *b, const char *name, const struct al_wind
 }
 
 void al_watch_summary_json(struct al_buf *b, const struct al_snapshot *s, const struct al_series_set *windows) {
-    al_buf_str(b, "{\"type\":\"summary\",\"gpus\":[");
+    al_jsonl_head(b, "summary", s->realtime_ns, s->node.hostname);
+    al_buf_str(b, ",\"gpus\":[");
     for (uint32_t i = 0; i < s->gpu_count; i++) {
         uint64_t entity = al_series_entity(s->gpus[i].info.uuid);
         al_buf_printf(b, "%s{\"index\":%u,\"uuid\":", i ? "," : "", s->gpus[i].info.index);

@@ -258,8 +258,10 @@ static int one_tick(struct al_collect *c) {
     // The first round opens devices and reads what is constant: it may take longer than the rest.
     int64_t wait = c->have_snapshot ? c->o.interval_ns * 4 / 5 : 5 * AL_NS_PER_S;
     int result = take_snapshot(c, false, wait);
-    if (result)
+    if (result) {
+        c->ticks--; // nobody saw it
         return result;
+    }
     pthread_mutex_lock(&c->lock);
     show(c);
     pthread_mutex_unlock(&c->lock);

@@ -51,12 +51,16 @@ void al_jsonl_time(struct al_buf *b, int64_t realtime_ns) {
                   t.tm_min, t.tm_sec, (int)(realtime_ns / 1000000 % 1000));
 }
 
-static void head(struct al_buf *b, const char *type, const struct al_snapshot *s) {
+void al_jsonl_head(struct al_buf *b, const char *type, int64_t realtime_ns, const char *host) {
     al_buf_char(b, '{');
     text(b, "type", type);
     key(b, "time");
-    al_jsonl_time(b, s->realtime_ns);
-    text(b, "host", s->node.hostname);
+    al_jsonl_time(b, realtime_ns);
+    text(b, "host", host);
+}
+
+static void head(struct al_buf *b, const char *type, const struct al_snapshot *s) {
+    al_jsonl_head(b, type, s->realtime_ns, s->node.hostname);
 }
 
 static void gpu_identity(struct al_buf *b, const struct al_gpu_info *i) {

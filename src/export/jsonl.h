@@ -13,6 +13,8 @@ void al_jsonl_session(struct al_buf *b, const struct al_snapshot *s, const char 
 void al_jsonl_sample(struct al_buf *b, const struct al_snapshot *s);
 void al_jsonl_finding(struct al_buf *b, const struct al_snapshot *s, const struct al_finding *f);
 
+// What every line begins with: {"type":…,"time":…,"host":… (the caller goes on with a comma).
+void al_jsonl_head(struct al_buf *b, const char *type, int64_t realtime_ns, const char *host);
 // "2026-11-29T12:00:00.123Z"
 void al_jsonl_time(struct al_buf *b, int64_t realtime_ns);
 
