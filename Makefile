@@ -7,6 +7,7 @@ MESON_ARGS ?=
 PYTEST_ARGS ?= -q
 DEMO_ARGS ?= --for 60s
 FUZZ_SECONDS ?= 20
+VENV ?= $(BUILD)/venv
 ALULA = $(BUILD)/src/cli/alula
 
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
@@ -38,21 +39,22 @@ demo: deps
 
 test:
 	@tools/install-deps test
-	@$(MAKE) --no-print-directory build unit integration
+	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory --keep-going unit integration
 
 # Both assume a build; `make test` makes one first.
 unit:
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs
 
 integration:
-	@tools/venv $(BUILD)/venv
-	@$(TEST_ENV) $(BUILD)/venv/bin/python -m pytest $(PYTEST_ARGS) tests/integration
+	@tools/venv $(VENV)
+	@$(TEST_ENV) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/integration
 
 bench:
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory build
-	@tools/venv $(BUILD)/venv
-	@$(TEST_ENV) $(BUILD)/venv/bin/python bench/run $(BENCH_ARGS)
+	@tools/venv $(VENV)
+	@$(TEST_ENV) $(VENV)/bin/python bench/run $(BENCH_ARGS)
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
@@ -62,12 +64,9 @@ asan:
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-asan \
 		MESON_ARGS="-Db_sanitize=address,undefined -Db_lundef=false"
-	@tools/venv $(BUILD)/venv
-	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1 sh -ec '\
-		$(MAKE) --no-print-directory unit BUILD=$(BUILD)-asan; \
-		ALULA_SANITIZED=1 ALULA_BIN=$(abspath $(BUILD)-asan)/src/cli/alula ALULA_BUILD=$(abspath $(BUILD)-asan) \
-		ALULA_STANDIN=$(abspath $(BUILD)-asan)/tests/standin/libnvidia-ml.so.1 \
-		$(BUILD)/venv/bin/python -m pytest $(PYTEST_ARGS) -m "not plain" tests/integration'
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1 ALULA_SANITIZED=1 \
+		$(MAKE) --no-print-directory --keep-going unit integration BUILD=$(BUILD)-asan VENV=$(VENV) \
+		PYTEST_ARGS='$(PYTEST_ARGS) -m "not plain"'
 
 # The second compiler, and the compile_commands.json that clang-tidy reads.
 clang:
