@@ -143,7 +143,7 @@ static void set_proc_field(struct al_scenario *s, struct al_proc *p, const struc
     const struct al_proc_field *f = &al_scenario_proc_fields[e->field];
     char *at = (char *)p + f->offset;
     uint64_t u64 = (uint64_t)e->a;
-    uint32_t u32 = (uint32_t)e->a; // pids, ranks and roles: within int32
+    uint32_t u32 = (uint32_t)u64; // pids, ranks and roles: within int32
     switch (f->type) {
     case 't':
         al_str_copy(at, f->size, al_scenario_text(s, e->text));
