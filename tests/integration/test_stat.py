@@ -86,7 +86,7 @@ def test_ids_keep_the_users_order(stat):
     assert [line[:3] for line in lines] == ["[1]", "[0]"]
     result = stat("--id", "7")
     assert (result.returncode, result.stdout) == (5, "")
-    assert result.stderr == "alula: stat: no GPU with index 7\n"
+    assert result.stderr == "alula: no GPU matches \"7\"\n"
 
 
 def test_full_commands(stat):

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,32 @@ static void bigger_structs_keep_their_tail(void **state) {
     alula_tracker_free(t);
 }
 
+static void *sample_often(void *user) {
+    struct alula_sample s = {.size = sizeof s};
+    struct alula_window w = {.size = sizeof w};
+    intptr_t failed = 0;
+    for (int i = 0; i < 200; i++)
+        failed += alula_tracker_sample(user, &s) != 0 || alula_tracker_window(user, 0, ALULA_MEM_USED_GB, &w) != 0;
+    return (void *)failed;
+}
+
+static void threads_take_turns(void **state) {
+    (void)state;
+    alula_tracker *t = open_fake(new_fake(), 1000);
+    struct alula_window w = {.size = sizeof w};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sample_often, t), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(alula_tracker_window(t, 0, ALULA_MEM_USED_GB, &w), 0);
+    assert_int_equal(w.count, 800);
+    alula_tracker_free(t);
+}
+
 static void forked_child_is_told(void **state) {
     (void)state;
     alula_tracker *t = open_fake(new_fake(), 10);
@@ -245,6 +272,7 @@ int main(void) {
         cmocka_unit_test(lost_gpu_gives_no_numbers),
         cmocka_unit_test(wrong_calls_are_refused),
         cmocka_unit_test(bigger_structs_keep_their_tail),
+        cmocka_unit_test(threads_take_turns),
         cmocka_unit_test(forked_child_is_told),
     };
     return cmocka_run_group_tests_name("lib", tests, NULL, NULL);
