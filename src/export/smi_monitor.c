@@ -95,8 +95,6 @@ int al_smi_monitor_init(struct al_smi_monitor *m, enum al_smi_monitor_kind kind,
     m->kind = kind;
     m->header = m->units = true;
     m->groups = kind == AL_SMI_PMON ? AL_GROUP_PROCESS : 0;
-    for (uint32_t i = 0; i < AL_GPU_MAX; i++)
-        m->last_power[i] = m->last_thermal[i] = -1;
     if (!select)
         select = kinds[kind].select;
     for (const char *at = select; *at; at++) {
@@ -198,13 +196,12 @@ static size_t row_start(struct al_buf *b, const struct al_smi_monitor *m, const 
     return line_start(b, m, ' ', date, time, index);
 }
 
-// Share of the time since the last line that a violation counter (seconds) took, or its status.
-static struct al_value violation(const struct al_smi_monitor *m, const struct al_snapshot *s, struct al_value v,
-                                 double last)
+// Share of the time between two readings of a violation counter (seconds) that it grew by, or its status.
+static struct al_value violation(struct al_value v, struct al_value last)
 {
-    double wall = (double)(s->monotonic_ns - m->last_ns) / (double)AL_NS_PER_S;
+    double wall = (double)(v.at_ns - last.at_ns) / (double)AL_NS_PER_S;
     if (v.status == AL_STATUS_OK)
-        v.num = last < 0 || wall <= 0 ? 0 : fmin(fmax((v.num - last) / wall, 0), 1);
+        v.num = last.status != AL_STATUS_OK || wall <= 0 ? 0 : fmin(fmax((v.num - last.num) / wall, 0), 1);
     return v;
 }
 
@@ -246,11 +243,11 @@ static struct al_value gpu_value(const struct al_smi_monitor *m, const struct al
     case AL_SMI_COL_PROTECTED:
         return attr_number(view, gpu, (enum al_attr)c->id);
     case AL_SMI_COL_POWER:
-        v = violation(m, view->s, metrics[c->id], m->last_power[gpu]);
+        v = violation(metrics[c->id], m->last_power[gpu]);
         v.num *= 100;
         return v;
     case AL_SMI_COL_THERMAL:
-        v = violation(m, view->s, metrics[c->id], m->last_thermal[gpu]);
+        v = violation(metrics[c->id], m->last_thermal[gpu]);
         v.num = v.num > 0;
         return v;
     default:
@@ -289,6 +286,10 @@ static struct al_value row_value(const struct al_smi_view *view, uint32_t gpu, c
 {
     struct al_value v;
     memcpy(&v, (const char *)row + c->id, sizeof v);
+    // The driver has no sample of a process that was idle: that is 0 to alula and '-' to nvidia-smi.
+    bool utilization = c->kind == AL_SMI_COL_ROW_ROUNDED || c->kind == AL_SMI_COL_ROW_NONZERO;
+    if (utilization && row->sm_ratio.num <= 0 && row->memory_ratio.num <= 0 && v.num <= 0)
+        return al_value_none(AL_STATUS_UNREAD);
     if (c->kind != AL_SMI_COL_ROW_PROTECTED || v.status != AL_STATUS_OK)
         return v;
     // The driver's figure per process is not read. Where the GPU has no protected memory at all, it can only be 0.
@@ -328,11 +329,9 @@ static void pmon_rows(struct al_buf *b, const struct al_smi_monitor *m, const st
 
 static void remember(struct al_smi_monitor *m, const struct al_snapshot *s)
 {
-    m->last_ns = s->monotonic_ns;
     for (uint32_t i = 0; i < s->gpu_count && i < AL_GPU_MAX; i++) {
-        struct al_value power = s->gpus[i].m[AL_GPU_VIOL_POWER], thermal = s->gpus[i].m[AL_GPU_VIOL_THERMAL];
-        m->last_power[i] = power.status == AL_STATUS_OK ? power.num : -1;
-        m->last_thermal[i] = thermal.status == AL_STATUS_OK ? thermal.num : -1;
+        m->last_power[i] = s->gpus[i].m[AL_GPU_VIOL_POWER];
+        m->last_thermal[i] = s->gpus[i].m[AL_GPU_VIOL_THERMAL];
     }
 }
 

@@ -41,9 +41,8 @@ struct al_smi_monitor {
     uint32_t groups;         // enum al_group bits that the columns need
     size_t count;
     struct al_smi_column column[AL_SMI_COLUMNS_MAX];
-    // What the last line saw, for columns that are a rate.
-    int64_t last_ns;
-    double last_power[AL_GPU_MAX], last_thermal[AL_GPU_MAX]; // violation seconds; < 0: unknown
+    // What the last line saw, for columns that are a rate; a status of UNREAD in the first.
+    struct al_value last_power[AL_GPU_MAX], last_thermal[AL_GPU_MAX]; // violation seconds
 };
 
 // Columns of `select`, -s letters in their order (NULL: the kind's default). AL_E_INVALID at an unknown letter or when

@@ -60,7 +60,6 @@ static struct al_snapshot *loaded(struct al_smi_view *view) {
     s->gpus[0].info.parent = -1;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         s->gpus[0].m[values[i].id] = al_value_ok(values[i].value, 1);
-    s->monotonic_ns = 5 * AL_NS_PER_S;
     s->realtime_ns = 1795975740 * AL_NS_PER_S; // 2026-11-29 18:09:00 UTC
     add_process(s, 416, 0.99, 20294, "python3");
     add_process(s, 3740, -1, 1542, "/tmp/we ird, n\"x/py3");
@@ -70,6 +69,12 @@ static struct al_snapshot *loaded(struct al_smi_view *view) {
     protected_memory = (struct al_attr_value){.status = AL_STATUS_OK};
     assert_int_equal(al_smi_select(view, NULL), 0);
     return s;
+}
+
+// The violation counters are read again.
+static void later(struct al_snapshot *s, int seconds) {
+    s->gpus[0].m[AL_GPU_VIOL_POWER].at_ns += seconds * AL_NS_PER_S;
+    s->gpus[0].m[AL_GPU_VIOL_THERMAL].at_ns += seconds * AL_NS_PER_S;
 }
 
 static void check_golden(const struct al_buf *b, const char *name) {
@@ -92,7 +97,7 @@ static void dmon_prints_all_columns(void **state) {
     assert_int_equal(al_smi_monitor_init(&m, AL_SMI_DMON, "pucvmet"), 0);
     al_smi_monitor_header(&b, &m);
     al_smi_monitor_rows(&b, &m, &view);
-    s->monotonic_ns += AL_NS_PER_S;
+    later(s, 1);
     s->gpus[0].m[AL_GPU_POWER].num = 690.9;
     s->gpus[0].m[AL_GPU_UTIL].num = 0.99;
     s->gpus[0].m[AL_GPU_MEM_UTIL].num = 0.24;
@@ -113,11 +118,11 @@ static void violations_are_shares_of_the_interval(void **state) {
     struct al_buf b = AL_BUF_INIT;
     assert_int_equal(al_smi_monitor_init(&m, AL_SMI_DMON, "v"), 0);
     al_smi_monitor_rows(&b, &m, &view);
-    s->monotonic_ns += 2 * AL_NS_PER_S;
+    later(s, 2);
     s->gpus[0].m[AL_GPU_VIOL_POWER].num += 0.5;
     s->gpus[0].m[AL_GPU_VIOL_THERMAL].num += 0.001;
     al_smi_monitor_rows(&b, &m, &view);
-    s->monotonic_ns += AL_NS_PER_S;
+    later(s, 1);
     s->gpus[0].m[AL_GPU_VIOL_POWER].status = AL_STATUS_UNSUPPORTED;
     al_smi_monitor_rows(&b, &m, &view);
     assert_string_equal(b.data, "    0      0      0 \n    0     25      1 \n    0      -      0 \n");
@@ -236,12 +241,19 @@ static void pmon_prints_a_line_a_process(void **state) {
     check_golden(&b, "idle-pmon-i0");
     al_buf_clear(&b);
     add_process(s, 880, -1, 1542, "VLLM::Engine, Core");
-    add_process(s, 882, 0, 0, "a\nb");
+    add_process(s, 882, 0.05, 0, "a\nb");
+    add_process(s, 884, 0, 0, "idle");
+    s->rows[2].memory_ratio.num = 0;
+    add_process(s, 885, 0.01, 0, "encoder");
+    s->rows[3].memory_ratio.num = 0;
+    s->rows[3].encoder_ratio.num = 0.3;
     s->rows[1].type = AL_PROC_COMPUTE | AL_PROC_GRAPHICS;
     al_smi_monitor_rows(&b, &m, &view);
     assert_string_equal(b.data,
                         "    0        880     C      -      -      -      -      -      -    VLLM::Engine, C\n"
-                        "    0        882   C+G      0     24      -      -      -      -    a?b            \n");
+                        "    0        882   C+G      5     24      -      -      -      -    a?b            \n"
+                        "    0        884     C      -      -      -      -      -      -    idle           \n"
+                        "    0        885     C      1      0     30      -      -      -    encoder        \n");
     al_buf_free(&b);
     al_snapshot_free(s);
 }
