@@ -13,7 +13,7 @@ ALULA = $(BUILD)/src/cli/alula
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
 
-.PHONY: all build configure deps demo test unit integration bench install asan clang lint fuzz clean help
+.PHONY: all build configure deps demo test unit integration bench install asan clang lint fuzz docs clean help
 
 all: build
 
@@ -83,6 +83,10 @@ fuzz:
 	@tools/install-deps ci
 	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
 
+# Generated pages; a test fails when they are out of date.
+docs: build
+	@$(ALULA) help --markdown > docs/metrics.md
+
 clean:
 	rm -rf $(BUILD) $(BUILD)-*
 
@@ -95,4 +99,5 @@ help:
 	@echo "make asan       the tests under AddressSanitizer and UBSan"
 	@echo "make lint       clang-tidy and cppcheck"
 	@echo "make fuzz       libFuzzer on the readers, FUZZ_SECONDS ($(FUZZ_SECONDS)) each"
+	@echo "make docs       write docs/metrics.md anew from the metric table"
 	@echo "make clean      remove the build folders"

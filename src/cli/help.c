@@ -55,6 +55,64 @@ static void list_metrics(void) {
     }
 }
 
+// What a word of the metric table's last column means for each generation: yes, - for no, b where the board decides,
+// d where the driver's version does.
+static const struct {
+    const char *word, *marks; // Volta, Turing, Ampere, Ada, Hopper, Blackwell
+} availability[] = {
+    {"all", "yyyyyy"},
+    {"most", "bbbbbb"},
+    {"Volta and newer", "yyyyyy"},
+    {"Kepler to Volta and Turing", "yy----"},
+    {"Ampere and newer", "--yyyy"},
+    {"Ada, Hopper and newer", "---yyy"},
+    {"Hopper and newer", "----yy"},
+    {"Grace Hopper and newer modules", "----bb"},
+    {"all; not supported on unified-memory boards", "yyyyyb"},
+    {"boards with ECC", "bbbbbb"},
+    {"boards with NVLink", "bbbbbb"},
+    {"boards with a fan", "bbbbbb"},
+    {"HBM boards", "bbbbbb"},
+    {"driver 510 and newer", "dddddd"},
+    {"driver 550 and newer", "dddddd"},
+    {"until driver 590", "dddddd"},
+};
+
+static const char *mark_word(char mark) {
+    return mark == 'y' ? "yes" : mark == 'b' ? "by board" : mark == 'd' ? "by driver" : mark == '-' ? "no" : "?";
+}
+
+static bool first_with(int m) {
+    for (int i = 0; i < m; i++)
+        if (strcmp(al_gpu_metrics[i].generations, al_gpu_metrics[m].generations) == 0)
+            return false;
+    return true;
+}
+
+static void print_generations(void) {
+    printf("\n## What each GPU generation can give\n\n"
+           "By the *available on* column above. What a board or driver lacks is null, with the reason in the `session` line of\n"
+           "`alula watch --json`, and summed up by `alula doctor`; no rule fires on it. Utilisation is the share of time in\n"
+           "which any kernel ran; how many SMs were busy is known from Hopper on only (`sm_active_ratio`).\n\n"
+           "| available on | metrics | Volta (V100) | Turing (T4) | Ampere (A100) | Ada (RTX 4090, L40S) | Hopper (H100, H200) |"
+           " Blackwell (B200) |\n|---|---|---|---|---|---|---|---|\n");
+    for (int m = 0; m < AL_GPU_METRIC_COUNT; m++) {
+        const char *word = al_gpu_metrics[m].generations, *marks = "??????";
+        int count = 0;
+        if (!first_with(m))
+            continue;
+        for (size_t i = 0; i < sizeof availability / sizeof *availability; i++)
+            if (strcmp(availability[i].word, word) == 0)
+                marks = availability[i].marks;
+        for (int i = m; i < AL_GPU_METRIC_COUNT; i++)
+            count += strcmp(al_gpu_metrics[i].generations, word) == 0;
+        printf("| %s | %d: `%s`%s |", word, count, al_gpu_metrics[m].name, count > 1 ? ", ..." : "");
+        for (int g = 0; marks[g]; g++)
+            printf(" %s |", mark_word(marks[g]));
+        putchar('\n');
+    }
+}
+
 // docs/metrics.md: the same table for readers of the documentation.
 static void print_markdown(void) {
     struct table t[3];
@@ -73,6 +131,7 @@ static void print_markdown(void) {
                    al_metric_kind_word(m->kind), al_group_word(m->group), m->resolution, m->generations, m->help);
         }
     }
+    print_generations();
 }
 
 static int help_on_command(const struct al_command *c) {
