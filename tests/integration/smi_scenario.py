@@ -117,6 +117,11 @@ def scenario(name, processes=()):
     for field, (kind, style, key) in fields.items():
         if field in row and field != "serial":
             lines[kind].append(f"{key}={_value(kind, style, row[field], words)}")
+    # One counter of the driver under two names (nvml.h: NVML_FI_DEV_CLOCKS_EVENT_REASON_* and _PERF_POLICY_*).
+    for reason, policy in (("sw_power_cap", "power"), ("sync_boost", "sync_boost")):
+        if f"clocks_event_reasons_counters.{reason}" in row:
+            cell = row[f"clocks_event_reasons_counters.{reason}"]
+            lines["METRIC"].append(f"violation_{policy}_seconds={_value('METRIC', 'US', cell, words)}")
     out += ["attr 0 " + " ".join(lines["ATTR"]), "@0s", "gpu 0 " + " ".join(lines["METRIC"])]
     out += [process(*p) for p in processes]
     return "\n".join(out) + "\n"

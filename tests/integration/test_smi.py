@@ -107,6 +107,37 @@ def test_pmon(smi, name):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.fixture
+def through_driver(alula, standin, tmp_path):
+    """alula smi by way of NVML: the stand-in driver plays the scenario."""
+
+    def run(text, *args):
+        path = tmp_path / "scenario.txt"
+        path.write_text(text)
+        env = UTC | {"ALULA_SCENARIO": str(path), "LD_LIBRARY_PATH": str(standin.parent), "ALULA_SOURCE": "nvml"}
+        return alula("smi", *args, env=env)
+
+    return run
+
+
+@pytest.mark.parametrize("state", ["idle", "load"])
+def test_all_fields_through_the_driver_library(through_driver, state):
+    name = f"{state}-query-gpu-all-csv"
+    result = through_driver(recording.scenario(name), *recording.arguments(name))
+    stamp = re.compile(r"^\d{4}/\d\d/\d\d [\d:.]+,", re.M)
+    assert stamp.sub("now,", result.stdout) == stamp.sub("now,", recording.output(name))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_processes_through_the_driver_library(through_driver):
+    text = recording.scenario("load-query-gpu-all-csv", processes=LOAD)
+    name = "load-query-apps-s75-csv"
+    assert through_driver(text, *recording.arguments(name)).stdout == recording.output(name)
+    assert through_driver(text, "-L").stdout == recording.output("load-L")
+    lines = through_driver(text, "pmon", "-c", "1", "-s", "m").stdout.splitlines()
+    assert lines == recording.output("load-pmon-s-m").splitlines()
+
+
 # Parts of nvidia-smi that alula smi does not have: its reports, its settings, its other tools.
 OTHER = re.compile(r" (-q|-x|-B|-d|-u|-h|--help|--version|--dtd|--help-query-(accounted|retired|remapped|supported).*"
                    r"|topo|nvlink|mig|pci|gpm|c2c|rusd|stats|replay|daemon|-pm|-i 0 -i 0)( |$)")
