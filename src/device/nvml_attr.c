@@ -76,8 +76,6 @@ static const struct row rows[] = {
     ROW(CORES, U32, nvmlDeviceGetNumGpuCores, 0),
     ROW(BUS_WIDTH, U32, nvmlDeviceGetMemoryBusWidth, 0),
     ROW(MIG_DEVICES_MAX, U32, nvmlDeviceGetMaxMigDeviceCount, 0),
-    ROW(GPU_INSTANCE, U32, nvmlDeviceGetGpuInstanceId, 0),
-    ROW(COMPUTE_INSTANCE, U32, nvmlDeviceGetComputeInstanceId, 0),
     FIELD_ROW(RECOVERY_ACTION, RECOVERY_ACTION, SCOPE_GPU, 1),
     FIELD_ROW(POWER_SMOOTHING, DELAYED_POWER_SMOOTHING, SCOPE_GPU, 1),
     FIELD_ROW(MODULE_POWER_LIMIT, POWER_REQUESTED_LIMIT, SCOPE_MODULE, MILLI),
@@ -182,6 +180,23 @@ static bool identity(const struct al_gpu_info *i, enum al_attr attr, struct al_a
     return true;
 }
 
+static void instance(const struct al_gpu_info *i, enum al_attr attr, struct al_attr_value *ret) {
+    uint32_t id = attr == AL_ATTR_GPU_INSTANCE ? i->gpu_instance : i->compute_instance;
+    al_nvml_attr_number(ret, i->is_mig ? AL_NVML_SUCCESS : AL_NVML_ERROR_NOT_SUPPORTED, id, false);
+}
+
+static void answer(struct al_nvml *n, const struct al_nvml_gpu *g, enum al_attr attr, struct al_attr_value *ret) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].attr == attr) {
+            ask_row(n, g->handle, &rows[i], ret);
+            return;
+        }
+    if (attr == AL_ATTR_GPU_INSTANCE || attr == AL_ATTR_COMPUTE_INSTANCE)
+        instance(&g->info, attr, ret);
+    else
+        al_nvml_attr_struct(n, g->handle, attr, ret);
+}
+
 int al_nvml_attr(struct al_device *d, uint32_t gpu, enum al_attr attr, struct al_attr_value *ret) {
     struct al_nvml *n = (struct al_nvml *)d;
     memset(ret, 0, sizeof *ret);
@@ -194,11 +209,10 @@ int al_nvml_attr(struct al_device *d, uint32_t gpu, enum al_attr attr, struct al
             ret->status = g->info.status;
         return 0;
     }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].attr == attr) {
-            ask_row(n, g->handle, &rows[i], ret);
-            return 0;
-        }
-    al_nvml_attr_struct(n, g->handle, attr, ret);
+    n->last_result = AL_NVML_SUCCESS;
+    answer(n, g, attr, ret);
+    // What only a whole GPU has, a MIG device answers with "invalid argument".
+    if (g->info.is_mig && ret->status == AL_STATUS_ERROR && n->last_result == AL_NVML_ERROR_INVALID_ARGUMENT)
+        ret->status = AL_STATUS_UNSUPPORTED;
     return 0;
 }

@@ -61,6 +61,7 @@ struct al_nvml {
     bool lost_driver; // the driver said that it is not initialised: initialise anew
     int64_t tick_ns, tick_mono_ns;                 // caller's time of this sample, and the clock's
     int64_t call_start_ns, call_end_ns;
+    int last_result;
     uint32_t answers_ok, answers_lost, answers_reset; // of the device being sampled
     struct al_nvml_cost cost[NVML_FN_COUNT];
 

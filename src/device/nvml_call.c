@@ -45,6 +45,7 @@ int al_nvml_end(struct al_nvml *n, enum al_nvml_fn fn, int result) {
     count(&c->calls);
     if (result != AL_NVML_SUCCESS)
         count(&c->errors);
+    n->last_result = result;
     n->answers_ok += result == AL_NVML_SUCCESS;
     n->answers_lost += result == AL_NVML_ERROR_GPU_IS_LOST;
     n->answers_reset += result == AL_NVML_ERROR_RESET_REQUIRED;

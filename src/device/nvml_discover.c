@@ -10,9 +10,13 @@
 #include "device/nvml_backend.h"
 #include "model/select.h"
 
-#define DISCOVER_NS (2 * AL_NS_PER_S) // MIG devices come and go; the count costs 0.3 us, the MIG mode 0.1 ms a GPU
+#define DISCOVER_NS (5 * AL_NS_PER_S) // MIG devices come and go; the count costs 0.3 us, the MIG mode 0.1 ms a GPU
+// While something is lost: enumerate with growing pauses; from ANEW_FROM_NS on initialise anew, more seldom while other
+// GPUs are fine, for which that is a gap of some 20 ms (H200) or seconds (without persistence).
 #define RETRY_FIRST_NS AL_NS_PER_S
+#define ANEW_FROM_NS (8 * AL_NS_PER_S)
 #define RETRY_MAX_NS (30 * AL_NS_PER_S)
+#define RETRY_MAX_OTHERS_NS (300 * AL_NS_PER_S)
 #define MIG_MAX 64 // more than any GPU can be cut into; a bound for a driver that answers nonsense
 
 static void text(char *out, size_t size, int result) {
@@ -333,6 +337,13 @@ static void start_anew(struct al_nvml *n) {
         mark_all_lost(n);
 }
 
+static bool others_are_fine(const struct al_nvml *n) {
+    for (uint32_t i = 0; i < n->gpu_count; i++)
+        if (!n->gpus[i]->info.is_mig && n->gpus[i]->info.status == AL_STATUS_OK)
+            return true;
+    return false;
+}
+
 void al_nvml_maintain(struct al_nvml *n) {
     // At once; from the second attempt on with back-off, also when the driver says so again right after it was made.
     if (n->lost_driver && !n->retry_wait_ns && n->tick_ns - n->anew_ns >= RETRY_FIRST_NS) {
@@ -347,11 +358,12 @@ void al_nvml_maintain(struct al_nvml *n) {
         (void)al_nvml_discover(n);
         return;
     }
-    bool first = n->retry_wait_ns == RETRY_FIRST_NS && !n->lost_driver;
-    n->retry_wait_ns = n->retry_wait_ns * 2 < RETRY_MAX_NS ? n->retry_wait_ns * 2 : RETRY_MAX_NS;
+    int64_t longest = others_are_fine(n) ? RETRY_MAX_OTHERS_NS : RETRY_MAX_NS;
+    bool anew = n->lost_driver || n->retry_wait_ns >= ANEW_FROM_NS;
+    n->retry_wait_ns = n->retry_wait_ns * 2 < longest ? n->retry_wait_ns * 2 : longest;
     n->discover_ns = n->tick_ns + n->retry_wait_ns;
-    if (first)
-        (void)al_nvml_discover(n);
-    else
+    if (anew)
         start_anew(n);
+    else
+        (void)al_nvml_discover(n);
 }

@@ -77,6 +77,7 @@ static bool add_row(struct al_nvml *n, struct al_snapshot *s, uint32_t position,
     row->pid = (pid_t)e->pid;
     row->gpu = position;
     row->type = type;
+    row->order = s->row_count;
     row->gpu_instance = e->gpu_instance;
     row->compute_instance = e->compute_instance;
     row->memory_bytes = al_nvml_blank(e->used, true) ? al_value_none(AL_STATUS_UNSUPPORTED)
@@ -110,12 +111,34 @@ static int by_pid(const void *a, const void *b) {
     return (x->compute_instance > y->compute_instance) - (x->compute_instance < y->compute_instance);
 }
 
+// The driver lists in the same order every time, so this is a check as a rule. qsort would allocate.
+static void sort_rows(struct al_proc_gpu *rows, uint32_t count) {
+    struct al_proc_gpu moving;
+    uint32_t out_of_order = 0;
+    for (uint32_t i = 1; i < count; i++)
+        out_of_order += by_pid(&rows[i - 1], &rows[i]) > 0;
+    if (out_of_order > 32) {
+        qsort(rows, count, sizeof *rows, by_pid);
+        return;
+    }
+    for (uint32_t i = 1; out_of_order && i < count; i++) {
+        uint32_t to = i;
+        while (to && by_pid(&rows[to - 1], &rows[i]) > 0)
+            to--;
+        if (to == i)
+            continue;
+        moving = rows[i];
+        memmove(&rows[to + 1], &rows[to], (i - to) * sizeof *rows);
+        rows[to] = moving;
+    }
+}
+
 // One process in two lists is one row: each list names the same memory, so it is not summed.
 static void merge_rows(struct al_snapshot *s, uint32_t first) {
     uint32_t kept = first;
     if (s->row_count - first < 2)
         return;
-    qsort(s->rows + first, s->row_count - first, sizeof *s->rows, by_pid);
+    sort_rows(s->rows + first, s->row_count - first);
     for (uint32_t i = first + 1; i < s->row_count; i++) {
         struct al_proc_gpu *to = &s->rows[kept];
         const struct al_proc_gpu *from = &s->rows[i];

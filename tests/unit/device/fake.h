@@ -76,12 +76,15 @@ void fake_sample(struct al_nvml *n, struct al_snapshot *s, uint32_t groups, int6
 #define STATUS(value, want) assert_string_equal(al_status_word((value).status), al_status_word(AL_STATUS_##want))
 #define NUMBER(value, want)                                                                                            \
     do {                                                                                                               \
-        STATUS(value, OK);                                                                                             \
-        assert_float_equal((value).num, (want), 1e-9);                                                                 \
+        __auto_type value_ = (value);                                                                                  \
+        STATUS(value_, OK);                                                                                            \
+        assert_float_equal(value_.num, (want), 1e-9);                                                                  \
     } while (0)
 
-extern const struct CMUnitTest call_tests[], discover_tests[], sample_tests[], process_tests[], replay_tests[];
-extern const size_t call_test_count, discover_test_count, sample_test_count, process_test_count, replay_test_count;
+extern const struct CMUnitTest attr_tests[], call_tests[], discover_tests[], process_tests[], replay_tests[],
+    sample_tests[];
+extern const size_t attr_test_count, call_test_count, discover_test_count, process_test_count, replay_test_count,
+    sample_test_count;
 int standin_suite(void);
 
 #endif

@@ -207,7 +207,8 @@ static void a_library_without_some_functions_serves(void **state) {
     struct al_snapshot *s = al_snapshot_new();
     struct al_device *d =
         open_standin("missing nvmlDeviceGetMemoryInfo_v2\nmissing nvmlDeviceGetPowerUsage\n"
-                     "missing nvmlDeviceGetComputeRunningProcesses_v3\nmissing nvmlDeviceGetProcessesUtilizationInfo\n");
+                     "missing nvmlDeviceGetComputeRunningProcesses_v3\n"
+                     "missing nvmlDeviceGetProcessesUtilizationInfo\n");
     assert_int_equal(d->ops->sample(d, s, AL_GROUP_FAST | AL_GROUP_PROCESS, al_monotonic_ns()), 0);
     NUMBER(s->gpus[0].m[AL_GPU_MEM_USED], 4e8); // v1: the reserve is in it
     STATUS(s->gpus[0].m[AL_GPU_MEM_RESERVED], UNSUPPORTED);
