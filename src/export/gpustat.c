@@ -2,6 +2,7 @@
 #include "export/gpustat.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -284,22 +285,23 @@ static void add_full_process(const struct printer *p, const struct al_gpustat_pr
 
 static void add_processes(const struct printer *p, const struct al_gpu *gpu) {
     struct al_gpustat_process process, next;
+    struct al_gpustat_list list;
     uint32_t cursor = 0;
     if (al_gpustat_lost(gpu) || gpu->process_status != AL_STATUS_OK) {
         al_buf_str(p->b, " (Not Supported)");
         return;
     }
-    while (al_gpustat_next_process(p->s, p->o, gpu, &cursor, &process))
+    p->b->failed |= !al_gpustat_list(p->s, p->o, gpu, &list);
+    while (al_gpustat_next_process(p->s, p->o, &list, &cursor, &process))
         add_process(p, &process);
-    if (!p->o->show_full_cmd)
-        return;
     cursor = 0;
-    bool more = al_gpustat_next_process(p->s, p->o, gpu, &cursor, &next);
+    bool more = p->o->show_full_cmd && al_gpustat_next_process(p->s, p->o, &list, &cursor, &next);
     while (more) {
         process = next;
-        more = al_gpustat_next_process(p->s, p->o, gpu, &cursor, &next);
+        more = al_gpustat_next_process(p->s, p->o, &list, &cursor, &next);
         add_full_process(p, &process, !more);
     }
+    free(list.rows);
 }
 
 static void add_gpu(const struct printer *p, const struct al_gpu *gpu) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -103,20 +103,23 @@ static void add_process(struct al_buf *b, const struct al_gpustat_options *o, co
 static void add_processes(struct al_buf *b, const struct al_snapshot *s, const struct al_gpustat_options *o,
                           const struct al_gpu *gpu) {
     struct al_gpustat_process process;
+    struct al_gpustat_list list;
     uint32_t cursor = 0;
     bool first = true;
     if (al_gpustat_lost(gpu) || gpu->process_status != AL_STATUS_OK) {
         al_buf_str(b, "null");
         return;
     }
+    b->failed |= !al_gpustat_list(s, o, gpu, &list);
     al_buf_char(b, '[');
-    for (; al_gpustat_next_process(s, o, gpu, &cursor, &process); first = false) {
+    for (; al_gpustat_next_process(s, o, &list, &cursor, &process); first = false) {
         new_line(b, first, 4);
         add_process(b, o, &process, 4);
     }
     if (!first)
         new_line(b, true, 3);
     al_buf_char(b, ']');
+    free(list.rows);
 }
 
 static void add_gpu(struct al_buf *b, const struct al_snapshot *s, const struct al_gpustat_options *o,

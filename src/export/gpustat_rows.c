@@ -2,6 +2,7 @@
 #include "export/gpustat_rows.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB 1048576.0
@@ -81,14 +82,30 @@ static void split_command(struct al_gpustat_process *p) {
     p->name_len = word - path;
 }
 
-bool al_gpustat_next_process(const struct al_snapshot *s, const struct al_gpustat_options *o, const struct al_gpu *gpu,
-                             uint32_t *cursor, struct al_gpustat_process *ret) {
+static int in_drivers_order(const void *a, const void *b) {
+    const struct al_proc_gpu *x = *(const struct al_proc_gpu *const *)a, *y = *(const struct al_proc_gpu *const *)b;
+    if (x->order != y->order)
+        return x->order < y->order ? -1 : 1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+bool al_gpustat_list(const struct al_snapshot *s, const struct al_gpustat_options *o, const struct al_gpu *gpu,
+                     struct al_gpustat_list *ret) {
     uint32_t position = (uint32_t)(gpu - s->gpus);
-    while (*cursor < s->row_count) {
-        uint32_t at = (*cursor)++;
-        const struct al_proc_gpu *row = &s->rows[at];
-        if (!is_on(s, o, row, position) || seen_before(s, o, at, position))
-            continue;
+    *ret = (struct al_gpustat_list){calloc(s->row_count + 1, sizeof *ret->rows), 0};
+    if (!ret->rows)
+        return false;
+    for (uint32_t i = 0; i < s->row_count; i++)
+        if (is_on(s, o, &s->rows[i], position) && !seen_before(s, o, i, position))
+            ret->rows[ret->count++] = &s->rows[i];
+    qsort(ret->rows, ret->count, sizeof *ret->rows, in_drivers_order);
+    return true;
+}
+
+bool al_gpustat_next_process(const struct al_snapshot *s, const struct al_gpustat_options *o,
+                             const struct al_gpustat_list *list, uint32_t *cursor, struct al_gpustat_process *ret) {
+    while (*cursor < list->count) {
+        const struct al_proc_gpu *row = list->rows[(*cursor)++];
         const struct al_proc *proc = al_snapshot_proc(s, row->pid);
         if (proc && (!proc->alive || proc->foreign))
             proc = NULL;

@@ -40,8 +40,16 @@ struct al_gpustat_process {
     size_t path_len, name_len;  // of its first word: folder with the '/', and name
 };
 
-// The next process on `gpu` from *cursor on, each pid once; false at the end.
-bool al_gpustat_next_process(const struct al_snapshot *s, const struct al_gpustat_options *o, const struct al_gpu *gpu,
-                             uint32_t *cursor, struct al_gpustat_process *ret);
+// The rows of a GPU, each pid once, in the driver's order.
+struct al_gpustat_list {
+    const struct al_proc_gpu **rows;
+    uint32_t count;
+};
+// False when memory is out. Free `rows` in any case.
+bool al_gpustat_list(const struct al_snapshot *s, const struct al_gpustat_options *o, const struct al_gpu *gpu,
+                     struct al_gpustat_list *ret);
+// The next process to print from *cursor on, which starts at 0; false at the end.
+bool al_gpustat_next_process(const struct al_snapshot *s, const struct al_gpustat_options *o,
+                             const struct al_gpustat_list *list, uint32_t *cursor, struct al_gpustat_process *ret);
 
 #endif

@@ -79,6 +79,7 @@ struct al_proc_gpu {
     pid_t pid;      // as the driver names it
     uint32_t gpu;   // position in the snapshot
     uint32_t type;  // enum al_proc_type bits
+    uint32_t order; // rises along the driver's own lists of a GPU, compute before graphics; 0 where there are none
     uint32_t gpu_instance, compute_instance; // 0xffffffff when none
     struct al_value memory_bytes;
     struct al_value sm_ratio, memory_ratio, encoder_ratio, decoder_ratio, jpeg_ratio, ofa_ratio;

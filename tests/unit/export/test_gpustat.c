@@ -195,6 +195,19 @@ static void roles_show_what_gpustat_leaves_out(void **state) {
     al_snapshot_free(s);
 }
 
+static void processes_come_in_the_drivers_order(void **state) {
+    (void)state;
+    struct al_snapshot *s = new_scene();
+    struct al_gpustat_options o = {.name_width = 0, .no_header = true, .no_processes = false};
+    static const uint32_t chosen[] = {0};
+    o.gpus = chosen;
+    o.gpu_count = 1;
+    s->rows[0].order = s->rows[1].order = 2;
+    s->rows[2].order = 1;
+    check(s, &o, "[0]  34°C,  97 % | 110796 / 143771 MB | bob(?M) alice(1234M)\n");
+    al_snapshot_free(s);
+}
+
 static void others_text_cannot_steer_the_terminal(void **state) {
     (void)state;
     struct al_snapshot *s = new_snapshot();
@@ -248,6 +261,7 @@ int al_test_gpustat(void) {
         cmocka_unit_test(colors_are_gpustats),
         cmocka_unit_test(json_is_gpustats),
         cmocka_unit_test(roles_show_what_gpustat_leaves_out),
+        cmocka_unit_test(processes_come_in_the_drivers_order),
         cmocka_unit_test(others_text_cannot_steer_the_terminal),
         cmocka_unit_test(mig_devices_are_folded_or_shown),
     };
