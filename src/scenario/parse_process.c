@@ -256,8 +256,10 @@ static int row_word(struct al_reader *r, uint32_t target)
         error = read_type(r, &e.a);
     } else if (error == AL_E_INVALID && strcmp(w->key, "driver_name") == 0) {
         e.field = AL_ROW_NAME;
-        error = strlen(w->value) < 64 ? al_add_text(r->s, w->value, &e.text)
-                                      : al_reader_fail(r, w->value_column, "longer than 63 bytes; shorten it");
+        size_t size = sizeof((struct al_proc_gpu *)NULL)->driver_name;
+        error = strlen(w->value) < size
+                    ? al_add_text(r->s, w->value, &e.text)
+                    : al_reader_fail(r, w->value_column, "longer than %zu bytes; shorten it", size - 1);
     } else if (error == AL_E_INVALID) {
         error = al_reader_fail(r, w->key_column, "'%.60s' is no key of a row line (see docs/scenario.md)", w->key);
     }

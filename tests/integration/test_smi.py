@@ -130,6 +130,9 @@ def test_all_fields_through_the_driver_library(through_driver, state):
 
 
 def test_processes_through_the_driver_library(through_driver):
+    path = "/" + "p" * 200 + "/bin/python3"
+    text = recording.scenario("load-query-gpu-all-csv", processes=[(416, 20294, path)])
+    assert through_driver(text, "--query-compute-apps=name", "--format=csv,noheader").stdout == path + "\n"
     text = recording.scenario("load-query-gpu-all-csv", processes=LOAD)
     name = "load-query-apps-s75-csv"
     assert through_driver(text, *recording.arguments(name)).stdout == recording.output(name)
