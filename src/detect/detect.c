@@ -157,12 +157,18 @@ struct al_track *al_run_track(struct al_run *run, const char *entity, const char
     return t;
 }
 
-struct al_track *al_run_gpu(struct al_run *run, uint32_t gpu, const char *part)
+struct al_track *al_run_any_gpu(struct al_run *run, uint32_t gpu, const char *part)
 {
     const struct al_gpu_info *info = &run->s->gpus[gpu].info;
     char index[24];
     (void)snprintf(index, sizeof index, "gpu-%u", info->index);
-    struct al_track *t = al_run_track(run, info->uuid[0] ? info->uuid : index, part);
+    return al_run_track(run, info->uuid[0] ? info->uuid : index, part);
+}
+
+struct al_track *al_run_gpu(struct al_run *run, uint32_t gpu, const char *part)
+{
+    const struct al_gpu_info *info = &run->s->gpus[gpu].info;
+    struct al_track *t = al_run_any_gpu(run, gpu, part);
     if (t && info->status != AL_STATUS_OK) {
         al_run_cannot(run, t, al_status_text(info->status));
         return NULL;

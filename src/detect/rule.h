@@ -68,7 +68,9 @@ struct al_rule {
 // The entity's track, made when it is new; NULL when the table or memory is full. Every track that a step does not ask
 // for is taken as gone: its finding ends. `part` may be NULL.
 struct al_track *al_run_track(struct al_run *run, const char *entity, const char *part);
-// The same for a GPU by its UUID. A GPU that does not answer as a whole gets "cannot tell" here and NULL.
+// The same for a GPU by its UUID.
+struct al_track *al_run_any_gpu(struct al_run *run, uint32_t gpu, const char *part);
+// For the figures of a GPU: one that does not answer as a whole gets "cannot tell" here and NULL.
 struct al_track *al_run_gpu(struct al_run *run, uint32_t gpu, const char *part);
 
 // One of these for each track, once a step.

@@ -14,6 +14,7 @@
 #define POINTS 64          // of a robust slope
 #define NEAR 0.10          // windows are kept from this far below the limit
 #define RECENT_NS (10 * AL_NS_PER_S)
+#define PEAK_S 2.5         // within which a peak is new
 
 struct row {
     pid_t pid; // 0: free
@@ -179,10 +180,14 @@ static bool rises(const struct al_run *run, const struct state *m, const struct 
     memset(ret, 0, sizeof *ret);
     bool now_rising = significant(&m->used, newest - RECENT_NS, least, &recent);
     bool since = significant(&m->used, m->above_since_ns, least, &ret->all);
-    // Once told, it lasts while new peaks come, be it in steps.
-    if (!since && !(open && run->s->monotonic_ns - m->rose_ns < AL_SECONDS(run->set->memory_flat_after)))
+    // It is told at a new peak only: a level that goes up and down seems to rise for part of each turn. Once told, it
+    // lasts while new peaks come, be it in steps.
+    double flat = (double)(run->s->monotonic_ns - m->rose_ns) / AL_NS_PER_S;
+    if (open ? flat >= run->set->memory_flat_after : !since || flat > PEAK_S)
         return false;
     ret->per_second = now_rising && m->above_since_ns <= newest - RECENT_NS ? recent.per_second : ret->all.per_second;
+    if (ret->per_second <= 0) // a pause between two steps
+        ret->per_second = al_window_slope(&m->used, m->above_since_ns, &recent) == 0 ? recent.per_second : 0;
     ret->seconds_to_full = ret->per_second > 0 ? free_bytes(gpu) / ret->per_second : INFINITY;
     find_row(m, m->above_since_ns, least / 2, ret);
     return true;

@@ -76,7 +76,8 @@
     X(host_memory, growth_above, BYTES, 536870912, 0, 1e15, "smallest growth within the window")                       \
     X(host_memory, critical_within, SECONDS, 600, 0, 864000, "limit reached within this time is critical")             \
     X(sensor, enabled, BOOL, 1, 0, 1, "report stale or lost sensors and hanging driver calls")                         \
-    X(sensor, stale_after, SECONDS, 5, 0.2, 3600, "age from which a reading is stale")
+    X(sensor, stale_after, SECONDS, 5, 0.2, 3600, "age from which a reading is stale, and a driver call hangs")         \
+    X(sensor, critical_after, SECONDS, 60, 1, 86400, "a driver call that hangs for this long is critical")
 
 struct al_settings {
 #define X(section, key, unit, def, min, max, help) double section##_##key;

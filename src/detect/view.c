@@ -42,6 +42,8 @@ static void add_row(struct al_view *v, uint32_t gpu, const struct al_proc_gpu *r
             *holders = as;
         return;
     }
+    if (!p->alive) // holds memory, but computes nothing any more: see the rule `orphan`
+        return;
     if (*holders == AL_HOLDERS_NONE)
         *holders = AL_HOLDERS_SEEN;
     int job = job_find(v, p);

@@ -16,7 +16,7 @@ struct al_job {
 
 // What the process list of a GPU tells.
 enum al_holders {
-    AL_HOLDERS_NONE,    // read, and nobody computes there
+    AL_HOLDERS_NONE,    // read, and no living process computes there
     AL_HOLDERS_SEEN,    // every process on it is known on the host side
     AL_HOLDERS_FOREIGN, // some pid belongs to another pid namespace
     AL_HOLDERS_UNSEEN,  // some pid was not found on the host side (not read, or just gone)

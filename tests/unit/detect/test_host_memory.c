@@ -1,3 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
 #include "world.h"
-int host_memory_suite(void) { return 0; }
+
+#define JOB "job-1000-6000"
+
+static void make(struct world *w)
+{
+    world_make(w, 1);
+    world_job(w, 1);
+    world_gpu(w, 0, AL_GPU_UTIL_MEAN, 0.9);
+    world_host(w, 1000, AL_PROC_RSS_ANON, 8 * GIB);
+    for (pid_t pid = 1100; pid < 1104; pid++) {
+        world_proc(w, pid, AL_ROLE_WORKER, -1, 1000)->owner = 1000;
+        world_host(w, pid, AL_PROC_RSS_ANON, 1 * GIB);
+    }
+}
+
+// Adds bytes a second to a process for some seconds.
+static void grow(struct world *w, pid_t pid, double per_second, int seconds)
+{
+    for (int i = 0; i < 2 * seconds; i++) {
+        world_find(w, pid)->m[AL_PROC_RSS_ANON].num += per_second / 2;
+        world_tick(w);
+    }
+}
+
+static void test_steady_growth(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    grow(&w, 1102, 0, 130);
+    assert_int_equal(w.count, 0);
+    grow(&w, 1102, 8 * MIB, 60);
+    assert_int_equal(w.count, 0); // 480 MiB
+    grow(&w, 1102, 8 * MIB, 60);
+    assert_int_equal(world_log_count(&w, "host_memory", AL_PHASE_BEGAN), 1);
+    grow(&w, 1102, 8 * MIB, 60);
+    const struct al_finding *f = world_open(&w, "host_memory");
+    assert_string_equal(f->key, "host_memory/" JOB);
+    assert_int_equal(f->level, AL_LEVEL_WARNING);
+    assert_has(f->message, "job 1000: anonymous memory of its 5 processes rose");
+    assert_has(f->message, "8.0 MiB/s; most of it pid 1102 (worker of rank 0), worker, by");
+    assert_true(fabs(evidence(f, "anonymous_slope") - 8 * MIB) < 0.02 * MIB);
+    assert_true(f->pid == 1102 && f->job == 1000 && f->gpu == -1);
+    grow(&w, 1102, 0, 120);
+    assert_null(world_open(&w, "host_memory"));
+    world_free(&w);
+}
+
+static void test_time_to_the_cgroup_limit(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    world_host(&w, 1000, AL_PROC_CGROUP_LIMIT, 20 * GIB);
+    world_host(&w, 1000, AL_PROC_CGROUP_USED, 16 * GIB);
+    grow(&w, 1000, 10 * MIB, 125);
+    const struct al_finding *f = world_open(&w, "host_memory");
+    assert_non_null(f);
+    assert_int_equal(f->level, AL_LEVEL_CRITICAL); // 4 GiB at 10 MiB/s: 7 minutes
+    assert_true(fabs(evidence(f, "time_to_limit") - 409.6) < 4);
+    assert_has(f->message, "cgroup limit reached in about 7 min");
+    world_free(&w);
+}
+
+// Warm-up, a jump, noise, workers that come and go, shared memory, slow or little growth.
+static void test_healthy_twins(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    for (uint32_t i = 0; i < w.s->proc_count; i++)
+        w.s->procs[i].started_realtime_ns = w.s->realtime_ns - 10 * SEC;
+    grow(&w, 1000, 50 * MIB, 100); // imports, model, first steps
+    grow(&w, 1000, 0, 200);
+    assert_int_equal(w.count, 0);
+    world_find(&w, 1000)->m[AL_PROC_RSS_ANON].num += 6 * GIB; // a checkpoint buffer, once
+    grow(&w, 1000, 0, 200);
+    assert_int_equal(w.count, 0);
+    for (int i = 0; i < 20; i++) { // a sawtooth of 2 GiB in 20 s
+        grow(&w, 1100, 100 * MIB, 20);
+        world_find(&w, 1100)->m[AL_PROC_RSS_ANON].num -= 2000 * MIB;
+    }
+    assert_int_equal(w.count, 0);
+    grow(&w, 1101, 0.5 * MIB, 400); // under the slope
+    assert_int_equal(w.count, 0);
+    for (int epoch = 0; epoch < 6; epoch++) { // workers are made anew and fill up
+        for (pid_t pid = 2000; pid < 2008; pid++) {
+            world_proc(&w, pid + epoch * 10, AL_ROLE_WORKER, -1, 1000)->started_realtime_ns = w.s->realtime_ns;
+            world_host(&w, pid + epoch * 10, AL_PROC_RSS_ANON, GIB);
+        }
+        grow(&w, 2000 + epoch * 10, 30 * MIB, 60);
+        for (pid_t pid = 2000; pid < 2008; pid++)
+            world_drop_proc(&w, pid + epoch * 10);
+    }
+    assert_int_equal(w.count, 0);
+    world_free(&w);
+}
+
+static void test_too_little_and_cannot_tell(void **unused)
+{
+    (void)unused;
+    struct world w;
+    char why[160];
+    make(&w);
+    grow(&w, 1000, 50 * MIB, 60);
+    assert_int_equal(world_verdict(&w, "host_memory", JOB, why, sizeof why), AL_VERDICT_TOO_LITTLE_DATA);
+    world_find(&w, 1100)->m[AL_PROC_RSS_ANON].status = AL_STATUS_DENIED;
+    grow(&w, 1000, 50 * MIB, 120);
+    assert_int_equal(w.count, 0);
+    assert_cannot(&w, "host_memory", JOB, "could not be read");
+    world_free(&w);
+}
+
+int host_memory_suite(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steady_growth),
+        cmocka_unit_test(test_time_to_the_cgroup_limit),
+        cmocka_unit_test(test_healthy_twins),
+        cmocka_unit_test(test_too_little_and_cannot_tell),
+    };
+    return cmocka_run_group_tests_name("host_memory", tests, NULL, NULL);
+}

@@ -132,6 +132,38 @@ static void test_square_wave_is_learned(void **unused)
     world_free(&w);
 }
 
+// Up and down above the limit: the first climb is one, the turns after it are none.
+static void test_sawtooth_is_told_once(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    for (int i = 0; i < 40; i++) {
+        ramp(&w, 126, 133, 0.25);
+        level(&w, 0, 1000, 126);
+        world_ticks(&w, 6);
+    }
+    assert_int_equal(world_log_count(&w, "memory", AL_PHASE_BEGAN), 1);
+    assert_int_equal(world_log_count(&w, "memory", AL_PHASE_ENDED), 1);
+    world_free(&w);
+}
+
+static void test_staircase_is_one_finding(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    level(&w, 0, 1000, 126);
+    world_tick(&w);
+    for (int i = 0; i < 12; i++) { // 0.6 GiB each 10 s
+        level(&w, 0, 1000, 127.5 + 0.6 * i);
+        world_ticks(&w, 20);
+    }
+    assert_int_equal(world_log_count(&w, "memory", AL_PHASE_BEGAN), 1);
+    assert_non_null(world_open(&w, "memory"));
+    world_free(&w);
+}
+
 static void test_too_slow_or_too_far_is_silent(void **unused)
 {
     (void)unused;
@@ -239,6 +271,7 @@ int memory_suite(void)
         cmocka_unit_test(test_rising_above_the_limit_fires), cmocka_unit_test(test_slow_rise_is_a_warning),
         cmocka_unit_test(test_ends_when_it_falls_or_stays),  cmocka_unit_test(test_healthy_twins),
         cmocka_unit_test(test_square_wave_is_learned),       cmocka_unit_test(test_too_slow_or_too_far_is_silent),
+        cmocka_unit_test(test_sawtooth_is_told_once),        cmocka_unit_test(test_staircase_is_one_finding),
         cmocka_unit_test(test_model_size_moves_the_limit),   cmocka_unit_test(test_unknown_process_is_said),
         cmocka_unit_test(test_names_the_process_that_rises), cmocka_unit_test(test_cannot_tell),
         cmocka_unit_test(test_plateau_above_the_learned_peak),

@@ -31,6 +31,7 @@ static void add_gpu(struct world *w, uint32_t index)
         {AL_GPU_NVLINK_CRC, 0},    {AL_GPU_NVLINK_RECOVERY, 0}, {AL_GPU_ECC_UNC_VOL_TOTAL, 0},
         {AL_GPU_ECC_COR_VOL_TOTAL, 0}, {AL_GPU_REMAP_PENDING, 0}, {AL_GPU_REMAP_FAILED, 0},
         {AL_GPU_REMAP_COR, 0},     {AL_GPU_REMAP_UNC, 0},       {AL_GPU_SRAM_THRESHOLD, 0},
+        {AL_GPU_XID_ERRORS, 0},    {AL_GPU_TEMP_SLOWDOWN, 89},     {AL_GPU_RETIRED_PENDING, 0},
     };
     struct al_gpu *gpu = al_snapshot_add_gpu(w->s);
     assert_non_null(gpu);
@@ -206,6 +207,16 @@ const struct al_finding *world_open(const struct world *w, const char *rule)
     size_t count = al_detect_open(w->d, open, 64);
     for (size_t i = 0; i < count; i++)
         if (strcmp(open[i]->rule, rule) == 0)
+            return open[i];
+    return NULL;
+}
+
+const struct al_finding *world_key(const struct world *w, const char *key)
+{
+    const struct al_finding *open[64];
+    size_t count = al_detect_open(w->d, open, 64);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(open[i]->key, key) == 0)
             return open[i];
     return NULL;
 }

@@ -49,6 +49,7 @@ void world_job(struct world *w, uint32_t gpus);
 uint32_t world_log_count(const struct world *w, const char *rule, enum al_phase phase);
 const struct al_finding *world_last(const struct world *w, const char *rule); // last logged, or NULL
 const struct al_finding *world_open(const struct world *w, const char *rule); // open now, or NULL
+const struct al_finding *world_key(const struct world *w, const char *key);   // open with this key, or NULL
 uint32_t world_open_count(const struct world *w);
 // Verdict on an entity of a rule (-1: none) and why.
 int world_verdict(const struct world *w, const char *rule, const char *entity, char *why, size_t size);
