@@ -86,6 +86,7 @@ fuzz:
 # Generated pages; a test fails when they are out of date.
 docs: build
 	@$(ALULA) help --markdown > docs/metrics.md
+	@tools/man-settings $(ALULA) man/alula.yaml.5 > $(BUILD)/alula.yaml.5 && cp $(BUILD)/alula.yaml.5 man/
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-*
@@ -99,5 +100,5 @@ help:
 	@echo "make asan       the tests under AddressSanitizer and UBSan"
 	@echo "make lint       clang-tidy and cppcheck"
 	@echo "make fuzz       libFuzzer on the readers, FUZZ_SECONDS ($(FUZZ_SECONDS)) each"
-	@echo "make docs       write docs/metrics.md anew from the metric table"
+	@echo "make docs       write docs/metrics.md and the settings in man/alula.yaml.5 anew"
 	@echo "make clean      remove the build folders"
