@@ -25,7 +25,7 @@ static struct al_scenario *scenario;
 static char broken[512]; // why there is none
 static int initialised;
 static double speed = 1;
-static int64_t start_ns, epoch_ns;
+static int64_t start_ns, epoch_ns, real_offset_ns; // offset: CLOCK_REALTIME from CLOCK_MONOTONIC
 static bool epoch_known;
 static struct nvml_device devices[AL_GPU_MAX];
 static uint32_t boards[AL_GPU_MAX], board_count;
@@ -81,6 +81,7 @@ __attribute__((constructor)) static void at_load(void)
         return;
     load(path);
     read_time();
+    real_offset_ns = al_realtime_ns() - al_monotonic_ns();
     if (scenario)
         standin_hide_symbols(hidden, scenario);
     pthread_atfork(NULL, NULL, in_child);
@@ -96,18 +97,19 @@ int64_t standin_now(void)
     return start_ns + (int64_t)((double)(al_monotonic_ns() - epoch_ns) * speed);
 }
 
+// One fixed line between the two clocks: a sample must have the same stamp whenever it is asked for.
 uint64_t standin_real_us(int64_t at_ns)
 {
-    double back = speed > 0 ? (double)(standin_now() - at_ns) / speed : (double)(start_ns - at_ns);
-    return (uint64_t)((al_realtime_ns() - (int64_t)back) / 1000);
+    double since = (double)(at_ns - start_ns) / (speed > 0 ? speed : 1);
+    return (uint64_t)((epoch_ns + real_offset_ns + (int64_t)since) / 1000);
 }
 
 int64_t standin_scenario_ns(uint64_t real_us)
 {
     if (real_us == 0)
         return -1;
-    double ahead = (double)((int64_t)real_us * 1000 - al_realtime_ns());
-    double at = (double)standin_now() + ahead * (speed > 0 ? speed : 1);
+    double since = ((double)real_us * 1000 - (double)(epoch_ns + real_offset_ns)) * (speed > 0 ? speed : 1);
+    double at = (double)start_ns + since;
     return at < -1e18 ? INT64_MIN / 2 : at > 1e18 ? INT64_MAX / 2 : (int64_t)at;
 }
 
