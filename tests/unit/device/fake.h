@@ -74,11 +74,11 @@ struct al_nvml *fake_started(const char *filter);
 void fake_sample(struct al_nvml *n, struct al_snapshot *s, uint32_t groups, int64_t ms);
 
 #define STATUS(value, want) assert_string_equal(al_status_word((value).status), al_status_word(AL_STATUS_##want))
+// Evaluates `value` twice.
 #define NUMBER(value, want)                                                                                            \
     do {                                                                                                               \
-        __auto_type value_ = (value);                                                                                  \
-        STATUS(value_, OK);                                                                                            \
-        assert_float_equal(value_.num, (want), 1e-9);                                                                  \
+        STATUS(value, OK);                                                                                             \
+        assert_float_equal((value).num, (want), 1e-9);                                                                 \
     } while (0)
 
 extern const struct CMUnitTest attr_tests[], call_tests[], discover_tests[], process_tests[], replay_tests[],
