@@ -251,8 +251,10 @@ def test_file(plain, tmp_path):
     result = plain("--query-gpu=index,name", "--format=csv", "-f", path)
     assert (result.stdout, result.returncode) == ("", 0)
     assert path.read_text() == "index, name\n0, NVIDIA H200\n"
-    result = plain("--query-gpu=index,name", "--format=csv", "-f", "/nonexistent/x")
-    check(result, "err-f-bad")
+    below = path / "x"  # a file is no folder
+    result = plain("--query-gpu=index,name", "--format=csv", "-f", below)
+    assert result.stdout == recording.output("err-f-bad").replace("/nonexistent/x", str(below))
+    assert result.returncode == recording.status("err-f-bad")
     assert plain("dmon", "-c", "1", "-f", path).stdout == ""
     assert path.read_text().startswith("# gpu ")
 
