@@ -12,6 +12,7 @@
 #define MILLI 1e-3
 // "Not supported" is asked again this much later: only a reset, a MIG change or a new driver can change it.
 #define QUIET_NS (60 * AL_NS_PER_S)
+#define SELDOM_NS (30 * AL_NS_PER_S)
 #define NO_FN NVML_FN_COUNT
 
 enum shape {
@@ -27,7 +28,8 @@ enum shape {
     VIOLATION // (device, policy, struct nvml_violation_time *)
 };
 
-enum { ONCE = 1, FALLBACK = 2 }; // constant; only when the field values had no answer
+// ONCE: constant. FALLBACK: only when the field values had no answer. SELDOM: settings that cost 0.8 ms to read.
+enum { ONCE = 1, FALLBACK = 2, SELDOM = 4 };
 
 struct reading {
     uint16_t metric, fn, older; // older: asked when fn is missing
@@ -81,8 +83,8 @@ static const struct reading readings[] = {
     ROW(SLOW, CLOCK_SM_MAX, U32_ARG, nvmlDeviceGetMaxClockInfo, AL_NVML_CLOCK_SM, MHZ, ONCE),
     ROW(SLOW, CLOCK_MEM_MAX, U32_ARG, nvmlDeviceGetMaxClockInfo, AL_NVML_CLOCK_MEM, MHZ, ONCE),
     ROW(SLOW, CLOCK_VIDEO_MAX, U32_ARG, nvmlDeviceGetMaxClockInfo, AL_NVML_CLOCK_VIDEO, MHZ, ONCE),
-    ROW(SLOW, CLOCK_APP_GR, U32_ARG, nvmlDeviceGetApplicationsClock, AL_NVML_CLOCK_GRAPHICS, MHZ, 0),
-    ROW(SLOW, CLOCK_APP_MEM, U32_ARG, nvmlDeviceGetApplicationsClock, AL_NVML_CLOCK_MEM, MHZ, 0),
+    ROW(SLOW, CLOCK_APP_GR, U32_ARG, nvmlDeviceGetApplicationsClock, AL_NVML_CLOCK_GRAPHICS, MHZ, SELDOM),
+    ROW(SLOW, CLOCK_APP_MEM, U32_ARG, nvmlDeviceGetApplicationsClock, AL_NVML_CLOCK_MEM, MHZ, SELDOM),
     ROW(SLOW, CLOCK_DEFAPP_GR, U32_ARG, nvmlDeviceGetDefaultApplicationsClock, AL_NVML_CLOCK_GRAPHICS, MHZ, ONCE),
     ROW(SLOW, CLOCK_DEFAPP_MEM, U32_ARG, nvmlDeviceGetDefaultApplicationsClock, AL_NVML_CLOCK_MEM, MHZ, ONCE),
     // What field values tell for 1 us costs 0.6 ms a call here, so these are for drivers without the fields.
@@ -182,9 +184,9 @@ static struct al_value number(const struct al_nvml *n, const struct reading *r, 
     return al_nvml_value(n, (enum al_gpu_metric)r->metric, result, num * r->scale);
 }
 
-static void keep(struct al_nvml *n, struct al_nvml_kept *k, struct al_value v, bool constant) {
-    if (v.status == AL_STATUS_OK && constant)
-        *k = (struct al_nvml_kept){v.num, INT64_MAX, AL_STATUS_OK};
+static void keep(struct al_nvml *n, struct al_nvml_kept *k, struct al_value v, int flags) {
+    if (v.status == AL_STATUS_OK && (flags & (ONCE | SELDOM)))
+        *k = (struct al_nvml_kept){v.num, flags & ONCE ? INT64_MAX : n->tick_ns + SELDOM_NS, AL_STATUS_OK};
     else if (al_nvml_no_answer(v.status))
         *k = (struct al_nvml_kept){0, n->tick_ns + QUIET_NS, v.status};
 }
@@ -197,11 +199,12 @@ static void read_one(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *ou
     if ((r->flags & FALLBACK) && !al_nvml_no_answer(to->status))
         return;
     if (quiet) {
-        *to = (struct al_value){k->num, k->status == AL_STATUS_OK ? n->tick_ns : 0, k->status};
+        int64_t at_ns = r->flags & SELDOM ? k->until_ns - SELDOM_NS : n->tick_ns; // a constant is true now too
+        *to = (struct al_value){k->num, k->status == AL_STATUS_OK ? at_ns : 0, k->status};
         return;
     }
     *to = number(n, r, for_mig(g, call(n, g->handle, r, &a)), &a);
-    keep(n, k, *to, r->flags & ONCE);
+    keep(n, k, *to, r->flags);
 }
 
 static void read_rates(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *out) {
@@ -342,7 +345,7 @@ static void read_structs(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu
         memset(&s, 0, sizeof s);
         int result = quiet ? AL_NVML_SUCCESS : for_mig(g, structs[i].ask(n, g->handle, &s));
         if (result != AL_NVML_SUCCESS)
-            keep(n, k, al_value_none(al_nvml_status(result)), false);
+            keep(n, k, al_value_none(al_nvml_status(result)), 0);
         for (size_t j = 0; j < structs[i].count; j++)
             out->m[structs[i].members[j].metric] =
                 quiet ? al_value_none((enum al_status)k->status) : member_value(n, &structs[i].members[j], result, &s);
@@ -358,7 +361,7 @@ static void read_margin(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu 
     struct nvml_margin_temperature t = {NVML_WORD(struct nvml_margin_temperature, 1), 0};
     int result = for_mig(g, NVML(n, nvmlDeviceGetMarginTemperature, (g->handle, &t)));
     out->m[AL_GPU_TEMP_MARGIN] = al_nvml_value(n, AL_GPU_TEMP_MARGIN, result, t.marginTemperature);
-    keep(n, k, out->m[AL_GPU_TEMP_MARGIN], false);
+    keep(n, k, out->m[AL_GPU_TEMP_MARGIN], 0);
 }
 
 static void read_table(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *out, uint32_t group) {

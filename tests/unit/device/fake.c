@@ -141,6 +141,11 @@ static int max_clock(struct nvml_device *d, unsigned type, unsigned *out) {
     *out = 1980 + type;
     return 0;
 }
+static int app_clock(struct nvml_device *d, unsigned type, unsigned *out) {
+    FORCED(d, nvmlDeviceGetApplicationsClock);
+    *out = d->clock_mhz + type;
+    return 0;
+}
 static int fan(struct nvml_device *d, unsigned *out) {
     FORCED(d, nvmlDeviceGetFanSpeed);
     *out = 105;
@@ -416,6 +421,7 @@ static void fill(union nvml_api *api) {
          .nvmlDeviceGetTemperature = temperature, .nvmlDeviceGetTemperatureV = temperature_v,
          .nvmlDeviceGetPowerUsage = power, .nvmlDeviceGetPowerManagementLimitConstraints = constraints,
          .nvmlDeviceGetClockInfo = clock_info, .nvmlDeviceGetMaxClockInfo = max_clock, .nvmlDeviceGetFanSpeed = fan,
+         .nvmlDeviceGetApplicationsClock = app_clock,
          .nvmlDeviceGetPerformanceState = pstate, .nvmlDeviceGetCurrentClocksThrottleReasons = reasons,
          .nvmlDeviceGetMemoryErrorCounter = ecc_at, .nvmlDeviceGetTotalEccErrors = ecc_total,
          .nvmlDeviceGetRetiredPages = retired, .nvmlDeviceGetNvLinkState = link_state,

@@ -128,8 +128,13 @@ static void constants_are_asked_once(void **state) {
     assert_int_equal(fake.gpus[0]->calls[NVML_FN_nvmlDeviceGetMaxClockInfo], 4);
     assert_int_equal(fake.gpus[0]->calls[NVML_FN_nvmlDeviceGetPowerManagementLimitConstraints], 2);
     assert_int_equal(fake.gpus[0]->calls[NVML_FN_nvmlDeviceGetFanSpeed], 1);
+    assert_int_equal(fake.gpus[0]->calls[NVML_FN_nvmlDeviceGetApplicationsClock], 2); // settings: every half minute
+    NUMBER(s->gpus[0].m[AL_GPU_CLOCK_APP_MEM], 347e6);
+    assert_int_equal(s->gpus[0].m[AL_GPU_CLOCK_APP_MEM].at_ns, FAKE_START_NS + AL_NS_PER_S);
+    fake.gpus[0]->clock_mhz = 500;
     fake.gpus[0]->result[NVML_FN_nvmlDeviceGetFanSpeed] = 0;
-    fake_sample(n, s, AL_GROUP_SLOW, 61000); // "not supported" is asked again after a minute
+    fake_sample(n, s, AL_GROUP_SLOW, 61000);
+    NUMBER(s->gpus[0].m[AL_GPU_CLOCK_APP_MEM], 502e6); // "not supported" is asked again after a minute
     NUMBER(s->gpus[0].m[AL_GPU_FAN], 1.05);
     al_snapshot_free(s);
     al_device_free(&n->base);
