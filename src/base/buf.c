@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
+
 void al_buf_free(struct al_buf *b) {
     if (!b)
         return;
@@ -116,22 +118,63 @@ void al_buf_fixed(struct al_buf *b, double value, int decimals) {
     al_buf_add(b, text, al_fmt_fixed(text, sizeof text, value, decimals));
 }
 
+// Writes the digits of an integer below 2^53 backwards from `end`; returns where they begin.
+static char *digits_before(char *end, uint64_t value) {
+    do
+        *--end = (char)('0' + value % 10);
+    while (value /= 10);
+    return end;
+}
+
+// value = n / 10^k for a small k: then those digits read back as the same double, since both the division and strtod
+// round correctly. Covers integers and everything that a driver gives in hundredths or thousandths.
+static bool add_decimal(struct al_buf *b, double value) {
+    static const double powers[] = {1, 1e3, 1e6};
+    char text[40], *end = text + sizeof text;
+    double magnitude = fabs(value);
+    for (int i = 0; i < 3; i++) {
+        double scaled = nearbyint(magnitude * powers[i]);
+        if (scaled >= 9007199254740992.0 || scaled / powers[i] != magnitude)
+            continue;
+        uint64_t n = (uint64_t)scaled;
+        int decimals = 3 * i;
+        for (; decimals && n % 10 == 0; decimals--)
+            n /= 10;
+        uint64_t power = 1;
+        for (int d = 0; d < decimals; d++)
+            power *= 10;
+        char *start = end;
+        if (decimals) {
+            start = digits_before(end, n % power);
+            while (end - start < decimals)
+                *--start = '0';
+            *--start = '.';
+        }
+        start = digits_before(start, n / power);
+        if (value < 0 && n)
+            *--start = '-';
+        al_buf_add(b, start, (size_t)(end - start));
+        return true;
+    }
+    return false;
+}
+
 void al_buf_number(struct al_buf *b, double value) {
     char text[64];
     if (!isfinite(value)) {
         al_buf_str(b, "null");
         return;
     }
-    if (value == floor(value) && fabs(value) < 9007199254740992.0) {
-        al_buf_printf(b, "%.0f", value == 0 ? 0.0 : value);
+    if (add_decimal(b, value))
         return;
-    }
     for (int digits = 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
+        (void)force_point(text);
+        double back;
+        if (al_str_double(text, &back) && back == value)
             break;
     }
-    al_buf_add(b, text, force_point(text));
+    al_buf_str(b, text);
 }
 
 size_t al_fmt_bytes(char *out, size_t size, double bytes) {

@@ -96,8 +96,10 @@ bool al_str_double(const char *text, double *ret) {
     if (!(isdigit((unsigned char)*text) || *text == '-' || *text == '+' || *text == '.') ||
         strpbrk(text, "xXnNiIpP"))
         return false;
-    static locale_t c_locale;
-    locale_t l = c_locale ? c_locale : (c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    static _Atomic(locale_t) c_locale; // made once and kept; a race makes one more, which stays unused
+    locale_t l = c_locale;
+    if (!l)
+        c_locale = l = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     errno = 0;
     double value = l ? strtod_l(text, &end, l) : strtod(text, &end);
     if (end == text || *end || errno == ERANGE)
@@ -106,30 +108,37 @@ bool al_str_double(const char *text, double *ret) {
     return true;
 }
 
+static void json_escape(struct al_buf *b, unsigned char c) {
+    if (c == '"' || c == '\\')
+        al_buf_printf(b, "\\%c", c);
+    else if (c == '\n')
+        al_buf_str(b, "\\n");
+    else if (c == '\t')
+        al_buf_str(b, "\\t");
+    else if (c < 0x80)
+        al_buf_printf(b, "\\u%04x", c);
+    else
+        al_buf_str(b, "\xef\xbf\xbd"); // no valid sequence begins here
+}
+
 void al_json_string(struct al_buf *b, const char *text) {
-    al_buf_char(b, '"');
-    size_t left = strlen(text);
+    size_t left = strlen(text), run = 0; // bytes that go out as they are
     const unsigned char *t = (const unsigned char *)text;
-    while (left) {
-        size_t len = al_utf8_len(t, left);
-        if (!len) {
-            al_buf_str(b, "\xef\xbf\xbd");
-            len = 1;
-        } else if (*t == '"' || *t == '\\') {
-            al_buf_char(b, '\\');
-            al_buf_char(b, (char)*t);
-        } else if (*t == '\n') {
-            al_buf_str(b, "\\n");
-        } else if (*t == '\t') {
-            al_buf_str(b, "\\t");
-        } else if (*t < 0x20 || *t == 0x7f) {
-            al_buf_printf(b, "\\u%04x", *t);
-        } else {
-            al_buf_add(b, (const char *)t, len);
+    al_buf_char(b, '"');
+    while (run < left) {
+        unsigned char c = t[run];
+        size_t len = c < 0x80 ? (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) : al_utf8_len(t + run, left - run);
+        if (len) {
+            run += len;
+            continue;
         }
-        t += len;
-        left -= len;
+        al_buf_add(b, (const char *)t, run);
+        json_escape(b, c);
+        t += run + 1;
+        left -= run + 1;
+        run = 0;
     }
+    al_buf_add(b, (const char *)t, run);
     al_buf_char(b, '"');
 }
 

@@ -6,11 +6,13 @@
 
 #include "base/str.h"
 
+// Names are ours and need no escaping.
 static void key(struct al_buf *b, const char *name) {
-    if (b->len && b->data[b->len - 1] != '{' && b->data[b->len - 1] != '[')
-        al_buf_char(b, ',');
-    al_json_string(b, name);
-    al_buf_char(b, ':');
+    bool first = !b->len || b->data[b->len - 1] == '{' || b->data[b->len - 1] == '[';
+    al_buf_add(b, ",\"", first ? 0 : 1);
+    al_buf_char(b, '"');
+    al_buf_str(b, name);
+    al_buf_add(b, "\":", 2);
 }
 
 static void text(struct al_buf *b, const char *name, const char *value) {
