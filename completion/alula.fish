@@ -55,8 +55,8 @@ complete -c alula -n '__alula_is stat' -s f -l show-full-cmd
 complete -c alula -n '__alula_is stat' -s u -l show-user
 complete -c alula -n '__alula_is stat' -s p -l show-pid
 complete -c alula -n '__alula_is stat' -s F -l show-fan
-complete -c alula -n '__alula_is stat' -s e -l show-codec -a 'enc dec enc,dec'
-complete -c alula -n '__alula_is stat' -s P -l show-power -a 'draw limit draw,limit'
+complete -c alula -n '__alula_is stat' -s e -l show-codec -x -a 'enc dec enc,dec'
+complete -c alula -n '__alula_is stat' -s P -l show-power -x -a 'draw limit draw,limit'
 complete -c alula -n '__alula_is stat' -s a -l show-all
 complete -c alula -n '__alula_is stat' -s i -l interval
 complete -c alula -n '__alula_is stat' -l id -x
