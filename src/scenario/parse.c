@@ -100,8 +100,9 @@ static int finish(struct al_reader *r)
         error = order(&s->row_order, s->row_count, compare_rows, s);
     if (error)
         return error;
+    bool recorded = s->gpu_count && s->recorded_samples[0]; // its last line is its last tick
     if (s->duration_ns < 0)
-        s->duration_ns = r->time_ns + s->interval_ns;
+        s->duration_ns = r->time_ns + (recorded && r->time_ns ? 0 : s->interval_ns);
     s->gpus = calloc(s->gpu_count ? s->gpu_count : 1, sizeof *s->gpus);
     s->frozen = calloc(s->gpu_count ? s->gpu_count : 1, sizeof *s->frozen);
     if (!s->gpus || !s->frozen)

@@ -185,7 +185,7 @@ int al_grow(void *array, size_t *cap, size_t count, size_t size)
     memset((char *)grown + *cap * size, 0, (want - *cap) * size);
     memcpy(array, &grown, sizeof grown);
     *cap = want;
-    return 0;
+    return 0; // cppcheck-suppress memleak
 }
 
 int al_add_event(struct al_reader *r, struct al_event e)

@@ -425,6 +425,18 @@ def test_every_function_is_there(standin, root):
     assert set(re.findall(r"X\((nvml\w+),", body)) <= names
 
 
+def test_every_scenario_loads(standin, scenarios):
+    """Each hand-written scenario says in its first lines what it shows, and the stand-in takes it."""
+    files = sorted(scenarios.glob("*.txt"))
+    assert len(files) >= 20
+    for path in files:
+        assert path.name == "h200-session.txt" or path.read_text().startswith("# "), path
+        done = subprocess.run([sys.executable, "-c", "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"],
+                              env=standin_env(standin, path), timeout=60, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) >= 1
+
+
 def test_unknown_functions_are_not_supported(drive):
     assert drive("""
 h = init()

@@ -301,6 +301,22 @@ static void test_faults(void **state)
     al_scenario_free(s);
 }
 
+static int64_t duration(const char *text)
+{
+    struct al_scenario *s = parsed(text);
+    int64_t ns = al_scenario_duration(s);
+    al_scenario_free(s);
+    return ns;
+}
+
+static void test_end(void **state)
+{
+    (void)state;
+    assert_int_equal(duration("alula scenario 1\nduration 3s\ngpu 0\n@0s\n@5s\n"), 3 * S);
+    assert_int_equal(duration("alula scenario 1\ninterval 2s\ngpu 0\n@0s\n@5s\n"), 7 * S);
+    assert_int_equal(duration("alula scenario 1\ninterval 2s\ngpu 0 samples=recorded\n@0s\n@5s\n"), 5 * S);
+}
+
 // Whatever way the cursor takes, the same time says the same.
 static void test_any_order(void **state)
 {
@@ -335,6 +351,7 @@ int play_suite(void)
         cmocka_unit_test_setup_teardown(test_loss, make, unmake),
         cmocka_unit_test_setup_teardown(test_xids, make, unmake),
         cmocka_unit_test_setup_teardown(test_faults, make, unmake),
+        cmocka_unit_test(test_end),
         cmocka_unit_test_setup_teardown(test_any_order, make, unmake),
     };
     return cmocka_run_group_tests_name("play", tests, NULL, NULL);
