@@ -72,7 +72,10 @@ static void tell(struct al_doctor *d, struct tally *t, const char *name, const c
         len += n > 0 ? (size_t)n : 0;
     }
     enum al_check_result result = weight(t);
-    const char *advice = t->by_status[AL_STATUS_DENIED] ? denied_todo : result == AL_CHECK_OK ? NULL : todo;
+    const char *advice = t->by_status[AL_STATUS_DENIED]  ? denied_todo
+                         : result == AL_CHECK_PROBLEM ? "look for Xid lines in dmesg; the other figures stand"
+                         : result == AL_CHECK_OK      ? NULL
+                                                      : todo;
     al_doctor_add(d, result, name, advice, "%s: %u of %u read%s", what, t->by_status[AL_STATUS_OK], t->total, reasons);
 }
 
@@ -239,7 +242,7 @@ static void sample(struct al_doctor *d) {
     int result = al_collect_once(d->session.collect, SETTLE_NS, timeout, &s);
     if (result == AL_E_TIMEOUT) {
         al_doctor_add(d, AL_CHECK_PROBLEM, "sample", "look for Xid lines in dmesg; a GPU reset or a restart may be needed",
-                      "%s has not answered for %.0f s: the driver hangs", s && *s->hung_call ? s->hung_call : "the driver",
+                      "%s has not answered for %.3g s: the driver hangs", s && *s->hung_call ? s->hung_call : "the driver",
                       (double)timeout / 1e9);
         return;
     }
