@@ -158,30 +158,40 @@ static int examine(struct al_doctor *d, bool json) {
     return status;
 }
 
-int al_cmd_doctor(int argc, char **argv) {
+// -1 go on, otherwise an exit status.
+static int take_options(int argc, char **argv, struct al_cli_options *o, bool *ret_json) {
     static const struct option long_options[] = {{"json", no_argument, NULL, 'j'}, AL_CLI_COMMON_OPTIONS, {0}};
-    struct al_doctor *d = calloc(1, sizeof *d);
-    bool json = false;
-    int option, status = d ? -1 : al_error_exit_status(AL_E_NOMEM);
-    if (d)
-        d->options = (struct al_cli_options)AL_CLI_OPTIONS_INIT;
-    while (status < 0 && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+    int option;
+    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         if (option == AL_OPT_HELP || option == 'h') {
             printf("%s%s%s", help, al_cli_common_help, examples);
-            status = al_cli_flush();
-        } else if (option == 'j') {
-            json = true;
-        } else {
-            status = al_cli_common(&d->options, option, optarg);
-            status = status == 0 ? -1 : status < 0 ? al_error_exit_status(AL_E_INVALID) : status;
+            return al_cli_flush();
         }
+        if (option == 'j') {
+            *ret_json = true;
+            continue;
+        }
+        int status = al_cli_common(o, option, optarg);
+        if (status)
+            return status < 0 ? al_error_exit_status(AL_E_INVALID) : status;
     }
-    if (status < 0 && optind < argc) {
-        al_cli_error("doctor: unexpected argument %s (see alula doctor --help)", argv[optind]);
-        status = al_error_exit_status(AL_E_INVALID);
-    }
-    if (status < 0)
-        status = examine(d, json);
+    if (optind == argc)
+        return -1;
+    al_cli_error("doctor: unexpected argument %s (see alula doctor --help)", argv[optind]);
+    return al_error_exit_status(AL_E_INVALID);
+}
+
+int al_cmd_doctor(int argc, char **argv) {
+    struct al_cli_options options = AL_CLI_OPTIONS_INIT;
+    bool json = false;
+    int status = take_options(argc, argv, &options, &json);
+    if (status >= 0)
+        return status;
+    struct al_doctor *d = calloc(1, sizeof *d); // some 70 KiB: too much for a stack
+    if (!d)
+        return al_error_exit_status(AL_E_NOMEM);
+    d->options = options;
+    status = examine(d, json);
     free(d);
     return status;
 }
