@@ -8,41 +8,34 @@
 #include "base/str.h"
 #include "scenario/parts.h"
 
-int64_t al_scenario_duration(const struct al_scenario *s)
-{
+int64_t al_scenario_duration(const struct al_scenario *s) {
     return s->duration_ns;
 }
 
-uint32_t al_scenario_gpu_count(const struct al_scenario *s)
-{
+uint32_t al_scenario_gpu_count(const struct al_scenario *s) {
     return s->gpu_count;
 }
 
-const struct al_node *al_scenario_node(const struct al_scenario *s)
-{
+const struct al_node *al_scenario_node(const struct al_scenario *s) {
     return &s->node;
 }
 
-const struct al_gpu_info *al_scenario_gpu_info(const struct al_scenario *s, uint32_t gpu)
-{
+const struct al_gpu_info *al_scenario_gpu_info(const struct al_scenario *s, uint32_t gpu) {
     return gpu < s->gpu_count ? &s->info[gpu] : NULL;
 }
 
-uint32_t al_scenario_gpu_at(struct al_scenario *s, uint32_t position, int64_t at_ns)
-{
+uint32_t al_scenario_gpu_at(struct al_scenario *s, uint32_t position, int64_t at_ns) {
     al_scenario_advance(s, at_ns);
     return position < s->gpu_count ? s->order[position] : UINT32_MAX;
 }
 
-static uint32_t status_of(const struct al_scenario *s, uint32_t gpu)
-{
+static uint32_t status_of(const struct al_scenario *s, uint32_t gpu) {
     const struct al_gpu_info *i = &s->info[gpu];
     uint32_t own = s->gpus[gpu].status;
     return own == AL_STATUS_OK && i->parent >= 0 ? s->gpus[i->parent].status : own;
 }
 
-uint32_t al_scenario_gpu_status(struct al_scenario *s, uint32_t gpu, int64_t at_ns, bool *ret_gone)
-{
+uint32_t al_scenario_gpu_status(struct al_scenario *s, uint32_t gpu, int64_t at_ns, bool *ret_gone) {
     al_scenario_advance(s, at_ns);
     if (gpu >= s->gpu_count)
         return AL_STATUS_MISSING;
@@ -53,16 +46,14 @@ uint32_t al_scenario_gpu_status(struct al_scenario *s, uint32_t gpu, int64_t at_
 }
 
 void al_scenario_list_status(struct al_scenario *s, uint32_t gpu, int64_t at_ns, uint32_t *ret_processes,
-                             uint32_t *ret_utilization)
-{
+                             uint32_t *ret_utilization) {
     al_scenario_advance(s, at_ns);
     *ret_processes = s->gpus[gpu].process_status;
     *ret_utilization = s->gpus[gpu].procutil_status;
 }
 
 // The oldest sample later than after_ns in a list that rises in time.
-static size_t first_after(const struct al_fresh *list, size_t count, int64_t after_ns)
-{
+static size_t first_after(const struct al_fresh *list, size_t count, int64_t after_ns) {
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -75,15 +66,15 @@ static size_t first_after(const struct al_fresh *list, size_t count, int64_t aft
 }
 
 size_t al_scenario_samples(struct al_scenario *s, uint32_t gpu, int64_t after_ns, int64_t at_ns, struct al_fresh *ret,
-                           size_t max)
-{
+                           size_t max) {
     al_scenario_advance(s, at_ns);
     size_t count = 0;
     if (gpu >= s->gpu_count)
         return 0;
     if (s->recorded_samples[gpu]) {
         const struct al_sample_list *list = &s->samples[gpu];
-        size_t first = first_after(list->item, list->count, after_ns), end = first_after(list->item, list->count, at_ns);
+        size_t first = first_after(list->item, list->count, after_ns),
+               end = first_after(list->item, list->count, at_ns);
         if (end - first > max)
             first = end - max; // the newest are kept, as in the driver's buffer
         for (; first < end; first++)
@@ -103,8 +94,7 @@ size_t al_scenario_samples(struct al_scenario *s, uint32_t gpu, int64_t after_ns
 }
 
 // The hang of known length that is under way, or NULL.
-static const struct al_fault_line *hang_at(const struct al_scenario *s, int64_t at_ns)
-{
+static const struct al_fault_line *hang_at(const struct al_scenario *s, int64_t at_ns) {
     for (size_t i = 0; i < s->fault_count; i++) {
         const struct al_fault_line *f = &s->faults[i];
         if (f->hang && f->at_ns <= at_ns && at_ns < f->until_ns)
@@ -113,8 +103,7 @@ static const struct al_fault_line *hang_at(const struct al_scenario *s, int64_t 
     return NULL;
 }
 
-static struct al_value mean_of_samples(const struct al_gpu *g, const struct al_scenario *s, uint32_t gpu)
-{
+static struct al_value mean_of_samples(const struct al_gpu *g, const struct al_scenario *s, uint32_t gpu) {
     double sum = 0;
     for (uint32_t i = 0; i < g->fresh_count; i++)
         sum += g->fresh[i].ratio;
@@ -128,8 +117,7 @@ static struct al_value mean_of_samples(const struct al_gpu *g, const struct al_s
 }
 
 // Figures that nobody wants to write by hand follow from others.
-static struct al_value derived(const struct al_scenario *s, uint32_t gpu, int metric, int64_t at_ns)
-{
+static struct al_value derived(const struct al_scenario *s, uint32_t gpu, int metric, int64_t at_ns) {
     const struct al_gpu_state *g = &s->gpus[gpu];
     struct al_value v = al_track_value(&g->m[metric], al_gpu_metrics[metric].unit, at_ns);
     if (g->m[metric].set)
@@ -147,8 +135,7 @@ static struct al_value derived(const struct al_scenario *s, uint32_t gpu, int me
     return v;
 }
 
-struct al_value al_scenario_value(struct al_scenario *s, uint32_t gpu, enum al_gpu_metric metric, int64_t at_ns)
-{
+struct al_value al_scenario_value(struct al_scenario *s, uint32_t gpu, enum al_gpu_metric metric, int64_t at_ns) {
     al_scenario_advance(s, at_ns);
     if (gpu >= s->gpu_count)
         return al_value_none(AL_STATUS_UNSUPPORTED);
@@ -157,8 +144,7 @@ struct al_value al_scenario_value(struct al_scenario *s, uint32_t gpu, enum al_g
 }
 
 static void fill_gpu(struct al_scenario *s, uint32_t gpu, uint32_t position, int64_t after_ns, int64_t at_ns,
-                     struct al_gpu *ret)
-{
+                     struct al_gpu *ret) {
     const struct al_gpu_state *g = &s->gpus[gpu];
     const struct al_fault_line *hang = hang_at(s, at_ns);
     uint32_t status = status_of(s, gpu);
@@ -191,8 +177,7 @@ static void fill_gpu(struct al_scenario *s, uint32_t gpu, uint32_t position, int
 }
 
 static void fill_row(const struct al_scenario *s, const struct al_row_state *row, uint32_t position, int64_t at_ns,
-                     struct al_proc_gpu *ret)
-{
+                     struct al_proc_gpu *ret) {
     struct al_value *const figures[] = {&ret->memory_bytes,  &ret->sm_ratio,   &ret->memory_ratio, &ret->encoder_ratio,
                                         &ret->decoder_ratio, &ret->jpeg_ratio, &ret->ofa_ratio};
     ret->pid = row->pid;
@@ -205,8 +190,7 @@ static void fill_row(const struct al_scenario *s, const struct al_row_state *row
     al_str_copy(ret->driver_name, sizeof ret->driver_name, al_scenario_text(s, row->name));
 }
 
-size_t al_scenario_rows(struct al_scenario *s, uint32_t gpu, int64_t at_ns, struct al_proc_gpu *ret, size_t max)
-{
+size_t al_scenario_rows(struct al_scenario *s, uint32_t gpu, int64_t at_ns, struct al_proc_gpu *ret, size_t max) {
     al_scenario_advance(s, at_ns);
     size_t low = 0, high = s->row_count, count = 0;
     while (low < high) {
@@ -227,8 +211,7 @@ size_t al_scenario_rows(struct al_scenario *s, uint32_t gpu, int64_t at_ns, stru
     return count;
 }
 
-const struct al_proc *al_scenario_proc(struct al_scenario *s, pid_t pid, int64_t at_ns)
-{
+const struct al_proc *al_scenario_proc(struct al_scenario *s, pid_t pid, int64_t at_ns) {
     al_scenario_advance(s, at_ns);
     size_t low = 0, high = s->proc_count;
     while (low < high) {
@@ -244,8 +227,7 @@ const struct al_proc *al_scenario_proc(struct al_scenario *s, pid_t pid, int64_t
     return NULL;
 }
 
-static int fill_rows(struct al_scenario *s, uint32_t position, int64_t at_ns, struct al_snapshot *ret)
-{
+static int fill_rows(struct al_scenario *s, uint32_t position, int64_t at_ns, struct al_snapshot *ret) {
     uint32_t gpu = s->order[position];
     if (status_of(s, gpu) != AL_STATUS_OK || s->gpus[gpu].process_status != AL_STATUS_OK)
         return 0;
@@ -262,8 +244,7 @@ static int fill_rows(struct al_scenario *s, uint32_t position, int64_t at_ns, st
     return 0;
 }
 
-static int fill_procs(struct al_scenario *s, int64_t at_ns, struct al_snapshot *ret)
-{
+static int fill_procs(struct al_scenario *s, int64_t at_ns, struct al_snapshot *ret) {
     for (size_t i = 0; i < s->proc_count; i++) {
         const struct al_proc_state *p = &s->procs[s->proc_order[i]];
         if (!p->present)
@@ -280,8 +261,7 @@ static int fill_procs(struct al_scenario *s, int64_t at_ns, struct al_snapshot *
     return 0;
 }
 
-int al_scenario_at(struct al_scenario *s, int64_t after_ns, int64_t at_ns, struct al_snapshot *ret)
-{
+int al_scenario_at(struct al_scenario *s, int64_t after_ns, int64_t at_ns, struct al_snapshot *ret) {
     al_scenario_advance(s, at_ns);
     al_snapshot_clear(ret);
     ret->node = s->node;

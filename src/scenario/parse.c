@@ -8,8 +8,7 @@
 #include "base/str.h"
 #include "scenario/reader.h"
 
-static int parse_first_line(struct al_reader *r)
-{
+static int parse_first_line(struct al_reader *r) {
     static const char *const words[] = {"alula", "scenario", "1"};
     if (!al_reader_line(r))
         return al_reader_fail(r, 1, "the first line must be 'alula scenario 1'");
@@ -23,8 +22,7 @@ static int parse_first_line(struct al_reader *r)
     return al_reader_done(r);
 }
 
-static int parse_time_line(struct al_reader *r)
-{
+static int parse_time_line(struct al_reader *r) {
     int64_t at;
     int error = r->timed ? 0 : al_parse_head_end(r);
     if (!error)
@@ -38,8 +36,7 @@ static int parse_time_line(struct al_reader *r)
     return al_reader_done(r);
 }
 
-static int parse_line(struct al_reader *r)
-{
+static int parse_line(struct al_reader *r) {
     char verb[AL_WORD_MAX];
     int got = al_reader_word(r);
     if (got <= 0)
@@ -62,15 +59,13 @@ static int parse_line(struct al_reader *r)
     return done < 0 ? done : 0;
 }
 
-static int compare_procs(const void *a, const void *b, void *scenario)
-{
+static int compare_procs(const void *a, const void *b, void *scenario) {
     const struct al_scenario *s = scenario;
     pid_t x = s->procs[*(const uint32_t *)a].p.pid, y = s->procs[*(const uint32_t *)b].p.pid;
     return x < y ? -1 : x > y;
 }
 
-static int compare_rows(const void *a, const void *b, void *scenario)
-{
+static int compare_rows(const void *a, const void *b, void *scenario) {
     const struct al_scenario *s = scenario;
     const struct al_row_state *x = &s->rows[*(const uint32_t *)a], *y = &s->rows[*(const uint32_t *)b];
     if (x->gpu != y->gpu)
@@ -79,8 +74,7 @@ static int compare_rows(const void *a, const void *b, void *scenario)
 }
 
 static int order(uint32_t **ret, size_t count, int (*compare)(const void *, const void *, void *),
-                 struct al_scenario *s)
-{
+                 struct al_scenario *s) {
     *ret = calloc(count ? count : 1, sizeof **ret);
     if (!*ret)
         return AL_E_NOMEM;
@@ -90,8 +84,7 @@ static int order(uint32_t **ret, size_t count, int (*compare)(const void *, cons
     return 0;
 }
 
-static int finish(struct al_reader *r)
-{
+static int finish(struct al_reader *r) {
     struct al_scenario *s = r->s;
     int error = r->timed ? 0 : al_parse_head_end(r);
     if (!error)
@@ -111,16 +104,14 @@ static int finish(struct al_reader *r)
     return 0;
 }
 
-static int parse_all(struct al_reader *r)
-{
+static int parse_all(struct al_reader *r) {
     int error = parse_first_line(r);
     while (!error && al_reader_line(r))
         error = parse_line(r);
     return error ? error : finish(r);
 }
 
-int al_scenario_parse(const char *text, size_t len, struct al_scenario **ret, struct al_scenario_error *reterr_error)
-{
+int al_scenario_parse(const char *text, size_t len, struct al_scenario **ret, struct al_scenario_error *reterr_error) {
     *ret = NULL;
     if (reterr_error)
         memset(reterr_error, 0, sizeof *reterr_error);
@@ -150,8 +141,7 @@ int al_scenario_parse(const char *text, size_t len, struct al_scenario **ret, st
     return error;
 }
 
-struct al_scenario *al_scenario_free(struct al_scenario *s)
-{
+struct al_scenario *al_scenario_free(struct al_scenario *s) {
     if (!s)
         return NULL;
     for (uint32_t g = 0; s->samples && g < AL_GPU_MAX; g++)

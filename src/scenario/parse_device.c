@@ -7,23 +7,20 @@
 #include "base/str.h"
 #include "scenario/reader.h"
 
-static int read_mask(struct al_reader *r, struct al_gpu_mask *mask, uint32_t *ret)
-{
+static int read_mask(struct al_reader *r, struct al_gpu_mask *mask, uint32_t *ret) {
     int error = al_reader_need(r, "a GPU number or range such as 0-7");
     if (!error)
         error = al_read_gpus(r, r->word.key, r->word.key_column, mask);
     return error ? error : al_add_mask(r->s, mask, ret);
 }
 
-static int need_pair(struct al_reader *r)
-{
+static int need_pair(struct al_reader *r) {
     if (r->word.has_value)
         return 0;
     return al_reader_fail(r, r->word.key_column, "'%.40s' needs a value: %.40s=…", r->word.key, r->word.key);
 }
 
-static int parse_lists_status(struct al_reader *r, struct al_event *e)
-{
+static int parse_lists_status(struct al_reader *r, struct al_event *e) {
     e->kind = AL_EVENT_GPU_LISTS;
     e->field = strcmp(r->word.key, "processes") != 0;
     int got = al_read_status(r, r->word.value, r->word.value_column, &e->status);
@@ -32,8 +29,7 @@ static int parse_lists_status(struct al_reader *r, struct al_event *e)
     return got < 0 ? got : 0;
 }
 
-static int parse_gpu(struct al_reader *r)
-{
+static int parse_gpu(struct al_reader *r) {
     struct al_gpu_mask mask;
     uint32_t target;
     int got = read_mask(r, &mask, &target);
@@ -52,7 +48,8 @@ static int parse_gpu(struct al_reader *r)
         } else if (strcmp(w->key, "processes") == 0 || strcmp(w->key, "process_utilization") == 0) {
             error = parse_lists_status(r, &e);
         } else {
-            error = al_reader_fail(r, w->key_column, "'%.60s' is no metric of a GPU; docs/metrics.md lists them", w->key);
+            error =
+                al_reader_fail(r, w->key_column, "'%.60s' is no metric of a GPU; docs/metrics.md lists them", w->key);
         }
         if (!error)
             error = al_add_event(r, e);
@@ -62,8 +59,7 @@ static int parse_gpu(struct al_reader *r)
     return got;
 }
 
-static int parse_attr(struct al_reader *r)
-{
+static int parse_attr(struct al_reader *r) {
     struct al_gpu_mask mask;
     uint32_t target;
     int got = read_mask(r, &mask, &target);
@@ -94,8 +90,7 @@ static int parse_attr(struct al_reader *r)
     return got;
 }
 
-static int parse_back(struct al_reader *r, uint32_t target, const struct al_gpu_mask *mask)
-{
+static int parse_back(struct al_reader *r, uint32_t target, const struct al_gpu_mask *mask) {
     uint64_t index;
     int got = al_reader_word(r);
     if (got <= 0)
@@ -116,8 +111,7 @@ static int parse_back(struct al_reader *r, uint32_t target, const struct al_gpu_
     return error ? error : al_reader_done(r);
 }
 
-static int parse_state(struct al_reader *r, const char *verb)
-{
+static int parse_state(struct al_reader *r, const char *verb) {
     struct al_gpu_mask mask;
     uint32_t target;
     int error = read_mask(r, &mask, &target);
@@ -136,8 +130,7 @@ static int parse_state(struct al_reader *r, const char *verb)
     return strcmp(verb, "back") == 0 ? parse_back(r, target, &mask) : al_reader_done(r);
 }
 
-static int add_xid(struct al_reader *r, const struct al_gpu_mask *mask, uint32_t code, uint64_t count)
-{
+static int add_xid(struct al_reader *r, const struct al_gpu_mask *mask, uint32_t code, uint64_t count) {
     struct al_scenario *s = r->s;
     for (uint32_t g = 0; g < s->gpu_count; g++)
         for (uint64_t i = 0; al_gpu_mask_has(mask, g) && i < count; i++) {
@@ -151,8 +144,7 @@ static int add_xid(struct al_reader *r, const struct al_gpu_mask *mask, uint32_t
     return 0;
 }
 
-static int parse_xid(struct al_reader *r)
-{
+static int parse_xid(struct al_reader *r) {
     struct al_gpu_mask mask;
     uint32_t target;
     uint64_t code, count = 1;
@@ -176,14 +168,14 @@ static int parse_xid(struct al_reader *r)
         if (error)
             return error;
     }
-    struct al_event e = {.kind = AL_EVENT_XID, .target = target, .a = (double)code, .b = (double)count, .ramp_ns = when};
+    struct al_event e = {
+        .kind = AL_EVENT_XID, .target = target, .a = (double)code, .b = (double)count, .ramp_ns = when};
     if (!got)
         got = al_add_event(r, e);
     return got ? got : add_xid(r, &mask, (uint32_t)code, count);
 }
 
-static int add_sample(struct al_reader *r, const struct al_gpu_mask *mask, int64_t at, double ratio)
-{
+static int add_sample(struct al_reader *r, const struct al_gpu_mask *mask, int64_t at, double ratio) {
     struct al_scenario *s = r->s;
     for (uint32_t g = 0; g < s->gpu_count; g++) {
         if (!al_gpu_mask_has(mask, g))
@@ -203,8 +195,7 @@ static int add_sample(struct al_reader *r, const struct al_gpu_mask *mask, int64
     return 0;
 }
 
-static int parse_sample(struct al_reader *r)
-{
+static int parse_sample(struct al_reader *r) {
     struct al_gpu_mask mask;
     uint32_t target;
     int got = read_mask(r, &mask, &target);
@@ -227,8 +218,7 @@ static int parse_sample(struct al_reader *r)
     return got;
 }
 
-int al_parse_device_line(struct al_reader *r, const char *verb)
-{
+int al_parse_device_line(struct al_reader *r, const char *verb) {
     static const char *const states[] = {"lost", "back", "gone", "reset_required"};
     int error = 0;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
@@ -248,8 +238,7 @@ int al_parse_device_line(struct al_reader *r, const char *verb)
 }
 
 // The keys behind a fault or hang: gpu=0-3 for=10s calls=2, or since=11.9s of a recorded hang.
-static int parse_fault_keys(struct al_reader *r, struct al_fault_line *f, int64_t *since)
-{
+static int parse_fault_keys(struct al_reader *r, struct al_fault_line *f, int64_t *since) {
     int got;
     while ((got = al_reader_word(r)) > 0) {
         struct al_word *w = &r->word;
@@ -270,7 +259,8 @@ static int parse_fault_keys(struct al_reader *r, struct al_fault_line *f, int64_
         } else if (strcmp(w->key, "since") == 0 && f->hang && f->until_ns == INT64_MAX) {
             error = al_read_time(r, w->value, w->value_column, since);
         } else {
-            error = al_reader_fail(r, w->key_column, "'%.40s' is no key here; gpu, calls and, of a fault, for are", w->key);
+            error =
+                al_reader_fail(r, w->key_column, "'%.40s' is no key here; gpu, calls and, of a fault, for are", w->key);
         }
         if (error)
             return error;
@@ -278,8 +268,7 @@ static int parse_fault_keys(struct al_reader *r, struct al_fault_line *f, int64_
     return got;
 }
 
-static int keep_fault(struct al_reader *r, struct al_fault_line *f)
-{
+static int keep_fault(struct al_reader *r, struct al_fault_line *f) {
     struct al_scenario *s = r->s;
     int error = s->fault_count < AL_SCENARIO_FAULTS_MAX ? 0 : AL_E_TOOBIG;
     if (!error)
@@ -291,8 +280,7 @@ static int keep_fault(struct al_reader *r, struct al_fault_line *f)
 
 // hang FUNCTION DURATION: everyone who calls it in that time waits for its end. Without a duration it is what a
 // recording saw, up to the line "resume".
-static int parse_hang(struct al_reader *r, struct al_fault_line *f)
-{
+static int parse_hang(struct al_reader *r, struct al_fault_line *f) {
     struct al_event e = {.kind = AL_EVENT_HANG};
     int64_t length, since = r->time_ns;
     const char *mark = r->at;
@@ -314,8 +302,7 @@ static int parse_hang(struct al_reader *r, struct al_fault_line *f)
     return got || e.kind == AL_EVENT_HANG ? got : keep_fault(r, f);
 }
 
-static int parse_fault(struct al_reader *r, bool hang)
-{
+static int parse_fault(struct al_reader *r, bool hang) {
     struct al_fault_line f = {.at_ns = r->timed ? r->time_ns : -1, .until_ns = INT64_MAX, .any_gpu = true, .calls = -1};
     f.hang = hang;
     int error = al_reader_need(r, "the name of an NVML function");
@@ -325,15 +312,14 @@ static int parse_fault(struct al_reader *r, bool hang)
         return error ? error : parse_hang(r, &f);
     error = al_reader_need(r, "an NVML result such as NOT_SUPPORTED");
     if (!error && (f.code = al_scenario_result(r->word.key)) < 0)
-        error = al_reader_fail(r, r->word.key_column, "'%.40s' is no NVML result; write NOT_SUPPORTED, TIMEOUT or a number",
-                               r->word.key);
+        error = al_reader_fail(r, r->word.key_column,
+                               "'%.40s' is no NVML result; write NOT_SUPPORTED, TIMEOUT or a number", r->word.key);
     if (!error)
         error = parse_fault_keys(r, &f, NULL);
     return error ? error : keep_fault(r, &f);
 }
 
-int al_parse_common_line(struct al_reader *r, const char *verb)
-{
+int al_parse_common_line(struct al_reader *r, const char *verb) {
     int error = 0;
     if (strcmp(verb, "attr") == 0)
         error = parse_attr(r);

@@ -9,20 +9,18 @@
 #include "base/str.h"
 #include "scenario/reader.h"
 
-static int bad_key(struct al_reader *r, const char *line, const char *known)
-{
-    return al_reader_fail(r, r->word.key_column, "'%.40s' is no key of a %s line; it takes %s", r->word.key, line, known);
+static int bad_key(struct al_reader *r, const char *line, const char *known) {
+    return al_reader_fail(r, r->word.key_column, "'%.40s' is no key of a %s line; it takes %s", r->word.key, line,
+                          known);
 }
 
-static int need_value(struct al_reader *r)
-{
+static int need_value(struct al_reader *r) {
     if (r->word.has_value)
         return 0;
     return al_reader_fail(r, r->word.key_column, "'%.40s' needs a value: %.40s=…", r->word.key, r->word.key);
 }
 
-static int yes_or_no(struct al_reader *r, bool *ret)
-{
+static int yes_or_no(struct al_reader *r, bool *ret) {
     const char *v = r->word.value;
     if (strcmp(v, "yes") != 0 && strcmp(v, "no") != 0)
         return al_reader_fail(r, r->word.value_column, "'%.40s' must be yes or no", v);
@@ -30,23 +28,20 @@ static int yes_or_no(struct al_reader *r, bool *ret)
     return 0;
 }
 
-static int text_value(struct al_reader *r, const char *value, int column, char *out, size_t size)
-{
+static int text_value(struct al_reader *r, const char *value, int column, char *out, size_t size) {
     if (!al_str_copy(out, size, value))
         return al_reader_fail(r, column, "longer than %zu bytes; shorten it", size - 1);
     return 0;
 }
 
-static int u32_value(struct al_reader *r, uint32_t *ret)
-{
+static int u32_value(struct al_reader *r, uint32_t *ret) {
     uint64_t value = 0;
     int error = al_read_whole(r, r->word.value, r->word.value_column, UINT32_MAX, &value);
     *ret = (uint32_t)value;
     return error;
 }
 
-static int parse_host(struct al_reader *r)
-{
+static int parse_host(struct al_reader *r) {
     struct al_node *n = &r->s->node;
     int got;
     while ((got = al_reader_word(r)) > 0) {
@@ -70,8 +65,7 @@ static int parse_host(struct al_reader *r)
     return got;
 }
 
-static int allocate_gpus(struct al_scenario *s)
-{
+static int allocate_gpus(struct al_scenario *s) {
     if (s->info)
         return 0;
     s->info = calloc(AL_GPU_MAX, sizeof *s->info);
@@ -81,23 +75,20 @@ static int allocate_gpus(struct al_scenario *s)
 }
 
 // splitmix64's finaliser: spreads small numbers over all bits, so that made-up UUIDs differ from their first digits on.
-static uint64_t spread(uint64_t x)
-{
+static uint64_t spread(uint64_t x) {
     x += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
 }
 
-static void make_uuid(char *out, size_t size, const char *kind, uint64_t seed)
-{
+static void make_uuid(char *out, size_t size, const char *kind, uint64_t seed) {
     uint64_t a = spread(seed), b = spread(seed + 1000);
     snprintf(out, size, "%s-%08x-%04x-%04x-%04x-%012llx", kind, (unsigned)(a >> 32), (unsigned)(a >> 16) & 0xffff,
              (unsigned)a & 0xffff, (unsigned)(b >> 48), (unsigned long long)(b & 0xffffffffffffULL));
 }
 
-static void describe_board(struct al_scenario *s, uint32_t gpu)
-{
+static void describe_board(struct al_scenario *s, uint32_t gpu) {
     struct al_gpu_info *i = &s->info[gpu];
     if (i->uuid[0])
         return;
@@ -112,8 +103,7 @@ static void describe_board(struct al_scenario *s, uint32_t gpu)
 
 static const char info_keys[] = "name uuid pci_bus_id serial minor architecture unified_memory mig_enabled samples";
 
-static int set_info(struct al_reader *r, uint32_t gpu)
-{
+static int set_info(struct al_reader *r, uint32_t gpu) {
     struct al_gpu_info *i = &r->s->info[gpu];
     const struct { const char *key; char *out; size_t size; } texts[] = {
         {"name", i->name, sizeof i->name},
@@ -146,17 +136,16 @@ static int set_info(struct al_reader *r, uint32_t gpu)
     }
     if (strcmp(w->key, "samples") == 0)
         return al_reader_fail(r, w->value_column, "'%.40s' must be recorded; leave the key out otherwise", w->value);
-    return bad_key(r, i->is_mig ? "mig" : "gpu", i->is_mig ? "name uuid gpu_instance compute_instance profile" : info_keys);
+    return bad_key(r, i->is_mig ? "mig" : "gpu",
+                   i->is_mig ? "name uuid gpu_instance compute_instance profile" : info_keys);
 }
 
-static bool one_board_key(const char *key)
-{
+static bool one_board_key(const char *key) {
     return strcmp(key, "uuid") == 0 || strcmp(key, "pci_bus_id") == 0 || strcmp(key, "serial") == 0 ||
            strcmp(key, "minor") == 0;
 }
 
-static int parse_gpu(struct al_reader *r)
-{
+static int parse_gpu(struct al_reader *r) {
     struct al_scenario *s = r->s;
     struct al_gpu_mask mask;
     int got = al_reader_need(r, "a GPU number or range such as 0-7");
@@ -179,7 +168,8 @@ static int parse_gpu(struct al_reader *r)
     while ((got = al_reader_word(r)) > 0) {
         int error = need_value(r);
         if (!error && named > 1 && one_board_key(r->word.key))
-            error = al_reader_fail(r, r->word.key_column, "%s must differ from GPU to GPU; give each its own line", r->word.key);
+            error = al_reader_fail(r, r->word.key_column, "%s must differ from GPU to GPU; give each its own line",
+                                   r->word.key);
         for (uint32_t g = 0; g < s->board_count && !error; g++)
             if (al_gpu_mask_has(&mask, g))
                 error = set_info(r, g);
@@ -189,8 +179,7 @@ static int parse_gpu(struct al_reader *r)
     return got;
 }
 
-static int parse_mig(struct al_reader *r)
-{
+static int parse_mig(struct al_reader *r) {
     struct al_scenario *s = r->s;
     uint64_t parent = 0;
     int got = al_reader_need(r, "the number of the GPU that is cut up");
@@ -230,8 +219,7 @@ static int parse_mig(struct al_reader *r)
     return got;
 }
 
-static int parse_missing(struct al_reader *r)
-{
+static int parse_missing(struct al_reader *r) {
     struct al_scenario *s = r->s;
     int got = al_reader_need(r, "the name of an NVML function");
     for (got = got ? got : 1; got > 0; got = al_reader_word(r)) {
@@ -247,16 +235,14 @@ static int parse_missing(struct al_reader *r)
     return got;
 }
 
-static int parse_start(struct al_reader *r)
-{
+static int parse_start(struct al_reader *r) {
     if (!al_scenario_date(r->word.key, &r->s->start_realtime_ns))
         return al_reader_fail(r, r->word.key_column, "'%.40s' is no time; write 2026-11-29T12:00:00Z", r->word.key);
     return 0;
 }
 
 // A line of one plain value.
-static int parse_single(struct al_reader *r, const char *verb)
-{
+static int parse_single(struct al_reader *r, const char *verb) {
     struct al_scenario *s = r->s;
     const struct { const char *verb; char *out; size_t size; } texts[] = {
         {"driver", s->node.driver_version, sizeof s->node.driver_version},
@@ -277,8 +263,7 @@ static int parse_single(struct al_reader *r, const char *verb)
     return error ? error : al_reader_done(r);
 }
 
-int al_parse_head_line(struct al_reader *r, const char *verb)
-{
+int al_parse_head_line(struct al_reader *r, const char *verb) {
     static const char *const single[] = {"start", "interval", "duration", "driver", "nvml", "cuda"};
     int error = allocate_gpus(r->s);
     if (error)
@@ -299,8 +284,7 @@ int al_parse_head_line(struct al_reader *r, const char *verb)
     return error ? error : 1;
 }
 
-int al_parse_head_end(struct al_reader *r)
-{
+int al_parse_head_end(struct al_reader *r) {
     struct al_scenario *s = r->s;
     int error = allocate_gpus(s);
     for (uint32_t g = 0; !error && g < s->board_count; g++)

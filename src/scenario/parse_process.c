@@ -35,31 +35,27 @@ const struct al_proc_field al_scenario_proc_fields[] = {
     FIELD("started", 'd', started_realtime_ns),
 };
 
-size_t al_scenario_proc_field_count(void)
-{
+size_t al_scenario_proc_field_count(void) {
     return sizeof al_scenario_proc_fields / sizeof *al_scenario_proc_fields;
 }
 
 const char *const al_scenario_row_figures[AL_ROW_FIGURES] = {
     "memory_bytes", "sm_ratio", "memory_ratio", "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"};
 
-static int need_pair(struct al_reader *r)
-{
+static int need_pair(struct al_reader *r) {
     if (r->word.has_value)
         return 0;
     return al_reader_fail(r, r->word.key_column, "'%.40s' needs a value: %.40s=…", r->word.key, r->word.key);
 }
 
-static int find_metric(const struct al_metric_info *table, int count, const char *name)
-{
+static int find_metric(const struct al_metric_info *table, int count, const char *name) {
     for (int i = 0; i < count; i++)
         if (strcmp(table[i].name, name) == 0)
             return i;
     return -1;
 }
 
-static int parse_node(struct al_reader *r)
-{
+static int parse_node(struct al_reader *r) {
     int got;
     while ((got = al_reader_word(r)) > 0) {
         struct al_word *w = &r->word;
@@ -68,7 +64,8 @@ static int parse_node(struct al_reader *r)
             return error;
         int metric = find_metric(al_node_metric_table, AL_NODE_METRIC_COUNT, w->key);
         if (metric < 0)
-            return al_reader_fail(r, w->key_column, "'%.60s' is no metric of the node; docs/metrics.md lists them", w->key);
+            return al_reader_fail(r, w->key_column, "'%.60s' is no metric of the node; docs/metrics.md lists them",
+                                  w->key);
         struct al_event e = {.kind = AL_EVENT_NODE, .field = (uint16_t)metric};
         error = al_read_track(r, w->value, w->value_column, al_node_metric_table[metric].unit, &e);
         if (!error)
@@ -79,8 +76,7 @@ static int parse_node(struct al_reader *r)
     return got;
 }
 
-static int read_pid(struct al_reader *r, uint64_t *ret)
-{
+static int read_pid(struct al_reader *r, uint64_t *ret) {
     int error = al_reader_need(r, "a process id");
     if (!error)
         error = al_read_whole(r, r->word.key, r->word.key_column, INT32_MAX, ret);
@@ -89,8 +85,7 @@ static int read_pid(struct al_reader *r, uint64_t *ret)
     return error;
 }
 
-static int proc_of(struct al_reader *r, uint64_t pid, uint32_t *ret)
-{
+static int proc_of(struct al_reader *r, uint64_t pid, uint32_t *ret) {
     struct al_scenario *s = r->s;
     struct al_index_slot *slot = al_index_slot(&r->procs, pid);
     if (!slot)
@@ -108,8 +103,7 @@ static int proc_of(struct al_reader *r, uint64_t pid, uint32_t *ret)
     return 0;
 }
 
-static int row_of(struct al_reader *r, uint64_t pid, uint32_t gpu, uint32_t *ret)
-{
+static int row_of(struct al_reader *r, uint64_t pid, uint32_t gpu, uint32_t *ret) {
     struct al_scenario *s = r->s;
     struct al_index_slot *slot = al_index_slot(&r->rows, pid * AL_GPU_MAX + gpu);
     uint32_t proc = 0;
@@ -131,8 +125,7 @@ static int row_of(struct al_reader *r, uint64_t pid, uint32_t gpu, uint32_t *ret
 }
 
 // Numbers of a process (ids, flags, dates) travel as doubles in an event: exact up to 2^53.
-static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct al_event *e)
-{
+static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct al_event *e) {
     struct al_word *w = &r->word;
     uint64_t number = 0;
     int64_t date = 0;
@@ -144,15 +137,17 @@ static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct
         return al_add_text(r->s, w->value, &e->text);
     case 'c':
         e->a = w->value[0];
-        return ((w->value[0] | 32) >= 'a' && (w->value[0] | 32) <= 'z' && !w->value[1]) ? 0 : al_reader_fail(r, w->value_column, "one letter such as R, S, D or Z");
+        return ((w->value[0] | 32) >= 'a' && (w->value[0] | 32) <= 'z' && !w->value[1])
+                   ? 0
+                   : al_reader_fail(r, w->value_column, "one letter such as R, S, D or Z");
     case 'b':
         e->a = strcmp(w->value, "yes") == 0;
         return e->a > 0 || strcmp(w->value, "no") == 0 ? 0 : al_reader_fail(r, w->value_column, "must be yes or no");
     case 'r':
         e->a = role = al_role_from_word(w->value);
         return role >= 0 ? 0
-                         : al_reader_fail(r, w->value_column, "'%.40s' is no role; launcher, rank, worker, engine, notebook are",
-                                          w->value);
+                         : al_reader_fail(r, w->value_column,
+                                          "'%.40s' is no role; launcher, rank, worker, engine, notebook are", w->value);
     case 'd':
         if (!al_scenario_date(w->value, &date))
             return al_reader_fail(r, w->value_column, "'%.40s' is no time; write 2026-11-29T12:00:00Z", w->value);
@@ -165,8 +160,7 @@ static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct
     }
 }
 
-static int proc_word(struct al_reader *r, uint32_t target)
-{
+static int proc_word(struct al_reader *r, uint32_t target) {
     struct al_word *w = &r->word;
     struct al_event e = {.kind = AL_EVENT_PROC_FIELD, .target = target, .status = AL_STATUS_OK};
     for (size_t i = 0; i < al_scenario_proc_field_count(); i++)
@@ -177,15 +171,15 @@ static int proc_word(struct al_reader *r, uint32_t target)
         }
     int metric = find_metric(al_proc_metric_table, AL_PROC_METRIC_COUNT, w->key);
     if (metric < 0)
-        return al_reader_fail(r, w->key_column, "'%.60s' is no key or metric of a process (see docs/scenario.md)", w->key);
+        return al_reader_fail(r, w->key_column, "'%.60s' is no key or metric of a process (see docs/scenario.md)",
+                              w->key);
     e.kind = AL_EVENT_PROC_METRIC;
     e.field = (uint16_t)metric;
     int error = al_read_track(r, w->value, w->value_column, al_proc_metric_table[metric].unit, &e);
     return error ? error : al_add_event(r, e);
 }
 
-static int parse_proc(struct al_reader *r)
-{
+static int parse_proc(struct al_reader *r) {
     uint64_t pid = 0;
     uint32_t target = 0;
     int got = read_pid(r, &pid);
@@ -205,8 +199,7 @@ static int parse_proc(struct al_reader *r)
     return got;
 }
 
-static int parse_exit(struct al_reader *r)
-{
+static int parse_exit(struct al_reader *r) {
     uint64_t pid = 0;
     uint32_t target = 0;
     int error = read_pid(r, &pid);
@@ -218,8 +211,7 @@ static int parse_exit(struct al_reader *r)
 }
 
 // "C", "G", "C+G", "M+C": compute, graphics, MPS client.
-static int read_type(struct al_reader *r, double *ret)
-{
+static int read_type(struct al_reader *r, double *ret) {
     uint32_t bits = 0;
     const char *p = r->word.value;
     for (; *p; p++) {
@@ -229,11 +221,12 @@ static int read_type(struct al_reader *r, double *ret)
         bits |= bit;
     }
     *ret = bits;
-    return bits && !*p ? 0 : al_reader_fail(r, r->word.value_column, "'%.40s' is no type; C, G, C+G and M+C are", r->word.value);
+    return bits && !*p
+               ? 0
+               : al_reader_fail(r, r->word.value_column, "'%.40s' is no type; C, G, C+G and M+C are", r->word.value);
 }
 
-static int row_word(struct al_reader *r, uint32_t target)
-{
+static int row_word(struct al_reader *r, uint32_t target) {
     static const struct { const char *name; uint16_t field; } ids[] = {{"gpu_instance", AL_ROW_GI},
                                                                        {"compute_instance", AL_ROW_CI}};
     struct al_word *w = &r->word;
@@ -267,8 +260,7 @@ static int row_word(struct al_reader *r, uint32_t target)
 }
 
 // The pid and gpu=N that name one row.
-static int read_row(struct al_reader *r, uint32_t *ret)
-{
+static int read_row(struct al_reader *r, uint32_t *ret) {
     uint64_t pid = 0;
     struct al_gpu_mask mask;
     int error = read_pid(r, &pid);
@@ -294,8 +286,7 @@ static int read_row(struct al_reader *r, uint32_t *ret)
     return row_of(r, pid, gpu, ret);
 }
 
-static int parse_row(struct al_reader *r, bool gone)
-{
+static int parse_row(struct al_reader *r, bool gone) {
     uint32_t target = 0;
     int got = read_row(r, &target);
     if (!got)
@@ -312,8 +303,7 @@ static int parse_row(struct al_reader *r, bool gone)
     return got;
 }
 
-int al_parse_process_line(struct al_reader *r, const char *verb)
-{
+int al_parse_process_line(struct al_reader *r, const char *verb) {
     int error = 0;
     if (strcmp(verb, "node") == 0)
         error = parse_node(r);

@@ -7,18 +7,15 @@
 #include "base/str.h"
 #include "scenario/parts.h"
 
-const char *al_scenario_text(const struct al_scenario *s, uint32_t offset)
-{
+const char *al_scenario_text(const struct al_scenario *s, uint32_t offset) {
     return offset && offset < s->text_len ? s->texts + offset : "";
 }
 
-static bool whole(enum al_unit unit)
-{
+static bool whole(enum al_unit unit) {
     return unit == AL_UNIT_BYTES || unit == AL_UNIT_COUNT || unit == AL_UNIT_STATE || unit == AL_UNIT_BITS;
 }
 
-struct al_value al_track_value(const struct al_track *t, enum al_unit unit, int64_t at_ns)
-{
+struct al_value al_track_value(const struct al_track *t, enum al_unit unit, int64_t at_ns) {
     if (t->status == AL_STATUS_STALE)
         return (struct al_value){t->a, t->from_ns, AL_STATUS_STALE};
     if (t->status != AL_STATUS_OK)
@@ -33,8 +30,7 @@ struct al_value al_track_value(const struct al_track *t, enum al_unit unit, int6
     return al_value_ok(v, at_ns);
 }
 
-static void set_track(struct al_track *t, const struct al_event *e, enum al_unit unit)
-{
+static void set_track(struct al_track *t, const struct al_event *e, enum al_unit unit) {
     if (e->status == AL_STATUS_STALE) {
         double last = e->b != 0 ? e->a : al_track_value(t, unit, e->at_ns).num;
         *t = (struct al_track){.a = last, .from_ns = e->at_ns, .status = AL_STATUS_STALE, .set = true};
@@ -43,8 +39,7 @@ static void set_track(struct al_track *t, const struct al_event *e, enum al_unit
     *t = (struct al_track){e->a, e->b, e->at_ns, e->ramp_ns, e->status, true};
 }
 
-void al_scenario_rewind(struct al_scenario *s)
-{
+void al_scenario_rewind(struct al_scenario *s) {
     s->now_ns = -1;
     s->next_sample_ns = 0;
     s->next_event = 0;
@@ -68,8 +63,7 @@ void al_scenario_rewind(struct al_scenario *s)
         s->faults[i].calls_left = s->faults[i].calls;
 }
 
-static void add_xid(struct al_gpu_state *g, uint32_t code, uint32_t count, int64_t at_ns)
-{
+static void add_xid(struct al_gpu_state *g, uint32_t code, uint32_t count, int64_t at_ns) {
     g->xid_total += count;
     uint32_t i = 0;
     while (i < g->xid_count && g->xid[i].code != code)
@@ -83,8 +77,7 @@ static void add_xid(struct al_gpu_state *g, uint32_t code, uint32_t count, int64
 }
 
 // A board returns at another index: it takes that place and the others close up, as the driver numbers by PCI address.
-static void move_board(struct al_scenario *s, uint32_t gpu, uint32_t to)
-{
+static void move_board(struct al_scenario *s, uint32_t gpu, uint32_t to) {
     uint32_t from = 0;
     while (from < s->board_count && s->order[from] != gpu)
         from++;
@@ -95,8 +88,7 @@ static void move_board(struct al_scenario *s, uint32_t gpu, uint32_t to)
     s->order[to] = gpu;
 }
 
-static void apply_to_gpu(struct al_scenario *s, uint32_t gpu, const struct al_event *e)
-{
+static void apply_to_gpu(struct al_scenario *s, uint32_t gpu, const struct al_event *e) {
     struct al_gpu_state *g = &s->gpus[gpu];
     switch (e->kind) {
     case AL_EVENT_GPU:
@@ -124,8 +116,7 @@ static void apply_to_gpu(struct al_scenario *s, uint32_t gpu, const struct al_ev
     }
 }
 
-static void begin_proc(struct al_scenario *s, struct al_proc_state *p)
-{
+static void begin_proc(struct al_scenario *s, struct al_proc_state *p) {
     if (p->present)
         return;
     pid_t pid = p->p.pid;
@@ -138,8 +129,7 @@ static void begin_proc(struct al_scenario *s, struct al_proc_state *p)
     p->p.rank = p->p.local_rank = p->p.world_size = p->p.node_rank = -1;
 }
 
-static void set_proc_field(struct al_scenario *s, struct al_proc *p, const struct al_event *e)
-{
+static void set_proc_field(struct al_scenario *s, struct al_proc *p, const struct al_event *e) {
     const struct al_proc_field *f = &al_scenario_proc_fields[e->field];
     char *at = (char *)p + f->offset;
     uint64_t u64 = (uint64_t)e->a;
@@ -163,15 +153,13 @@ static void set_proc_field(struct al_scenario *s, struct al_proc *p, const struc
     }
 }
 
-static void end_proc(struct al_scenario *s, struct al_proc_state *p)
-{
+static void end_proc(struct al_scenario *s, struct al_proc_state *p) {
     p->present = false;
     for (uint32_t r = p->first_row; r; r = s->rows[r - 1].next)
         s->rows[r - 1].present = false;
 }
 
-static void begin_row(struct al_row_state *row)
-{
+static void begin_row(struct al_row_state *row) {
     if (row->present)
         return;
     memset(row->m, 0, sizeof row->m);
@@ -182,8 +170,7 @@ static void begin_row(struct al_row_state *row)
     row->name = 0;
 }
 
-static void set_row_field(struct al_row_state *row, const struct al_event *e)
-{
+static void set_row_field(struct al_row_state *row, const struct al_event *e) {
     if (e->field < AL_ROW_FIGURES)
         set_track(&row->m[e->field], e, e->field == AL_ROW_MEMORY ? AL_UNIT_BYTES : AL_UNIT_RATIO);
     else if (e->field == AL_ROW_TYPE)
@@ -196,15 +183,13 @@ static void set_row_field(struct al_row_state *row, const struct al_event *e)
         row->name = e->text;
 }
 
-static void freeze(struct al_scenario *s, int64_t at_ns)
-{
+static void freeze(struct al_scenario *s, int64_t at_ns) {
     for (uint32_t g = 0; g < s->gpu_count; g++)
         for (int m = 0; m < AL_GPU_METRIC_COUNT; m++)
             s->frozen[g][m] = al_track_value(&s->gpus[g].m[m], al_gpu_metrics[m].unit, at_ns);
 }
 
-static void apply(struct al_scenario *s, const struct al_event *e)
-{
+static void apply(struct al_scenario *s, const struct al_event *e) {
     switch (e->kind) {
     case AL_EVENT_NODE:
         set_track(&s->node_m[e->field], e, al_node_metric_table[e->field].unit);
@@ -248,8 +233,7 @@ static void apply(struct al_scenario *s, const struct al_event *e)
 }
 
 // What the driver would put into its own buffer now.
-static void take_samples(struct al_scenario *s, int64_t at_ns)
-{
+static void take_samples(struct al_scenario *s, int64_t at_ns) {
     for (uint32_t g = 0; g < s->gpu_count; g++) {
         struct al_gpu_state *gpu = &s->gpus[g];
         if (s->recorded_samples[g] || gpu->status != AL_STATUS_OK)
@@ -260,15 +244,13 @@ static void take_samples(struct al_scenario *s, int64_t at_ns)
     }
 }
 
-static void apply_until(struct al_scenario *s, int64_t at_ns)
-{
+static void apply_until(struct al_scenario *s, int64_t at_ns) {
     while (s->next_event < s->event_count && s->events[s->next_event].at_ns <= at_ns)
         apply(s, &s->events[s->next_event++]);
     s->now_ns = at_ns;
 }
 
-void al_scenario_advance(struct al_scenario *s, int64_t at_ns)
-{
+void al_scenario_advance(struct al_scenario *s, int64_t at_ns) {
     if (at_ns == s->now_ns)
         return;
     if (at_ns < s->now_ns)

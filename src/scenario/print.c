@@ -11,8 +11,7 @@
 #include "base/str.h"
 #include "scenario/parts.h"
 
-static void put_text(struct al_buf *b, const char *text)
-{
+static void put_text(struct al_buf *b, const char *text) {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/+-";
     if (text[0] && text[strspn(text, plain)] == 0) {
         al_buf_str(b, text);
@@ -31,8 +30,7 @@ static void put_text(struct al_buf *b, const char *text)
     al_buf_char(b, '"');
 }
 
-static void put_text_key(struct al_buf *b, const char *key, const char *text)
-{
+static void put_text_key(struct al_buf *b, const char *key, const char *text) {
     al_buf_char(b, ' ');
     al_buf_str(b, key);
     al_buf_char(b, '=');
@@ -40,8 +38,7 @@ static void put_text_key(struct al_buf *b, const char *key, const char *text)
 }
 
 // Seconds to the nanosecond, without trailing zeros.
-static void put_time(struct al_buf *b, int64_t ns)
-{
+static void put_time(struct al_buf *b, int64_t ns) {
     if (ns < 0)
         ns = 0;
     char fraction[16];
@@ -52,8 +49,7 @@ static void put_time(struct al_buf *b, int64_t ns)
     al_buf_printf(b, "%lld%ss", (long long)(ns / AL_NS_PER_S), len > 1 ? fraction : "");
 }
 
-static void put_date(struct al_buf *b, int64_t ns)
-{
+static void put_date(struct al_buf *b, int64_t ns) {
     time_t seconds = (time_t)(ns / AL_NS_PER_S);
     struct tm tm;
     char text[64];
@@ -67,8 +63,7 @@ static void put_date(struct al_buf *b, int64_t ns)
 }
 
 // "3", or "0/1" for a MIG device.
-static void put_gpu(struct al_buf *b, const struct al_snapshot *s, uint32_t position)
-{
+static void put_gpu(struct al_buf *b, const struct al_snapshot *s, uint32_t position) {
     uint32_t board = position, nth = 0, number = 0;
     if (s->gpus[position].info.is_mig && s->gpus[position].info.parent >= 0)
         board = (uint32_t)s->gpus[position].info.parent;
@@ -81,8 +76,7 @@ static void put_gpu(struct al_buf *b, const struct al_snapshot *s, uint32_t posi
         al_buf_printf(b, "/%" PRIu32, nth);
 }
 
-static void put_gpu_info(struct al_buf *b, const struct al_snapshot *s, uint32_t position)
-{
+static void put_gpu_info(struct al_buf *b, const struct al_snapshot *s, uint32_t position) {
     const struct al_gpu_info *i = &s->gpus[position].info;
     if (i->is_mig && i->parent >= 0) {
         al_buf_str(b, "mig ");
@@ -109,8 +103,7 @@ static void put_gpu_info(struct al_buf *b, const struct al_snapshot *s, uint32_t
     al_buf_char(b, '\n');
 }
 
-static bool same_attr(enum al_attr attr, const struct al_attr_value *x, const struct al_attr_value *y)
-{
+static bool same_attr(enum al_attr attr, const struct al_attr_value *x, const struct al_attr_value *y) {
     if (x->status != y->status)
         return false;
     if (x->status != AL_STATUS_OK)
@@ -118,8 +111,7 @@ static bool same_attr(enum al_attr attr, const struct al_attr_value *x, const st
     return al_attrs[attr].type == 'T' ? strcmp(x->text, y->text) == 0 : x->num == y->num;
 }
 
-static void put_attr(struct al_buf *b, enum al_attr attr, const struct al_attr_value *v)
-{
+static void put_attr(struct al_buf *b, enum al_attr attr, const struct al_attr_value *v) {
     al_buf_printf(b, " %s=", al_attrs[attr].name);
     if (v->status != AL_STATUS_OK)
         al_buf_printf(b, "!%s", al_status_word(v->status));
@@ -129,8 +121,8 @@ static void put_attr(struct al_buf *b, enum al_attr attr, const struct al_attr_v
         al_buf_number(b, v->num);
 }
 
-static void put_attrs(struct al_buf *b, const struct al_snapshot *s, uint32_t gpu, al_scenario_attr_fn *attr, void *user)
-{
+static void put_attrs(struct al_buf *b, const struct al_snapshot *s, uint32_t gpu, al_scenario_attr_fn *attr,
+                      void *user) {
     bool begun = false;
     for (int a = 0; a < AL_ATTR_COUNT; a++) {
         struct al_attr_value v = {0}, usual = {.status = AL_STATUS_UNSUPPORTED};
@@ -148,8 +140,7 @@ static void put_attrs(struct al_buf *b, const struct al_snapshot *s, uint32_t gp
         al_buf_char(b, '\n');
 }
 
-static void put_line(struct al_buf *b, const char *key, const char *value)
-{
+static void put_line(struct al_buf *b, const char *key, const char *value) {
     if (value[0]) {
         al_buf_str(b, key);
         al_buf_char(b, ' ');
@@ -158,8 +149,7 @@ static void put_line(struct al_buf *b, const char *key, const char *value)
     }
 }
 
-void al_scenario_print_head(struct al_buf *b, const struct al_snapshot *s, al_scenario_attr_fn *attr, void *user)
-{
+void al_scenario_print_head(struct al_buf *b, const struct al_snapshot *s, al_scenario_attr_fn *attr, void *user) {
     const struct al_node *n = &s->node;
     al_buf_str(b, "alula scenario 1\n");
     if (s->realtime_ns > 0) {
@@ -199,8 +189,7 @@ struct line {
     bool begun;
 };
 
-static void begin(struct line *l)
-{
+static void begin(struct line *l) {
     if (l->begun)
         return;
     l->begun = true;
@@ -213,14 +202,12 @@ static void begin(struct line *l)
     }
 }
 
-static void end(struct line *l)
-{
+static void end(struct line *l) {
     if (l->begun)
         al_buf_char(l->b, '\n');
 }
 
-static void put_value(struct line *l, const char *name, struct al_value v)
-{
+static void put_value(struct line *l, const char *name, struct al_value v) {
     begin(l);
     al_buf_printf(l->b, " %s=", name);
     if (!isfinite(v.num))
@@ -232,24 +219,22 @@ static void put_value(struct line *l, const char *name, struct al_value v)
 }
 
 // old NULL: the reader assumes `usual`.
-static void put_change(struct line *l, const char *name, const struct al_value *old, struct al_value v, uint32_t usual)
-{
+static void put_change(struct line *l, const char *name, const struct al_value *old, struct al_value v,
+                       uint32_t usual) {
     bool counts = v.status == AL_STATUS_OK || v.status == AL_STATUS_STALE;
     if (old ? old->status == v.status && (!counts || old->num == v.num) : v.status == usual && !counts)
         return;
     put_value(l, name, v);
 }
 
-static void put_list_status(struct line *l, const char *key, uint32_t old, uint32_t now)
-{
+static void put_list_status(struct line *l, const char *key, uint32_t old, uint32_t now) {
     if (old == now)
         return;
     begin(l);
     al_buf_printf(l->b, " %s=!%s", key, al_status_word(now));
 }
 
-static void put_state(struct al_buf *b, const struct al_snapshot *s, uint32_t g, uint32_t old, uint32_t now)
-{
+static void put_state(struct al_buf *b, const struct al_snapshot *s, uint32_t g, uint32_t old, uint32_t now) {
     if (old == now)
         return;
     al_buf_str(b, now == AL_STATUS_OK ? "back " : now == AL_STATUS_RESET ? "reset_required " : "lost ");
@@ -257,8 +242,8 @@ static void put_state(struct al_buf *b, const struct al_snapshot *s, uint32_t g,
     al_buf_char(b, '\n');
 }
 
-static void put_xids(struct al_buf *b, const struct al_snapshot *s, uint32_t g, const struct al_gpu *old, int64_t start_ns)
-{
+static void put_xids(struct al_buf *b, const struct al_snapshot *s, uint32_t g, const struct al_gpu *old,
+                     int64_t start_ns) {
     for (uint32_t i = 0; i < s->gpus[g].xid_count && i < AL_XID_CODES; i++) {
         const struct al_xid *x = &s->gpus[g].xid[i];
         uint32_t before = 0;
@@ -277,8 +262,7 @@ static void put_xids(struct al_buf *b, const struct al_snapshot *s, uint32_t g, 
     }
 }
 
-static void put_samples(struct al_buf *b, const struct al_snapshot *s, uint32_t g, int64_t start_ns)
-{
+static void put_samples(struct al_buf *b, const struct al_snapshot *s, uint32_t g, int64_t start_ns) {
     const struct al_gpu *gpu = &s->gpus[g];
     struct line l = {b, s, "sample", 0, g, false};
     int64_t last = -1;
@@ -296,14 +280,12 @@ static void put_samples(struct al_buf *b, const struct al_snapshot *s, uint32_t 
     end(&l);
 }
 
-static bool derived_metric(int m)
-{
+static bool derived_metric(int m) {
     return m == AL_GPU_UTIL_MEAN || m == AL_GPU_MEM_FREE || m == AL_GPU_XID_ERRORS;
 }
 
 static void put_gpu_changes(struct al_buf *b, const struct al_snapshot *s, uint32_t g, const struct al_gpu *old,
-                            int64_t start_ns)
-{
+                            int64_t start_ns) {
     const struct al_gpu *gpu = &s->gpus[g];
     uint32_t was = old ? old->info.status : AL_STATUS_OK;
     bool inherits = gpu->info.is_mig && gpu->info.parent >= 0 &&
@@ -328,8 +310,7 @@ static void put_gpu_changes(struct al_buf *b, const struct al_snapshot *s, uint3
 }
 
 static void put_proc_field(struct line *l, const struct al_proc_field *f, const struct al_proc *old,
-                           const struct al_proc *p)
-{
+                           const struct al_proc *p) {
     struct al_proc fresh = {.alive = true, .rank = -1, .local_rank = -1, .world_size = -1, .node_rank = -1};
     const char *now = (const char *)p + f->offset, *was = (const char *)(old ? old : &fresh) + f->offset;
     uint64_t u64 = 0;
@@ -373,14 +354,12 @@ static void put_proc_field(struct line *l, const struct al_proc_field *f, const 
 }
 
 // The same process in the tick before; a reused pid is another process.
-static const struct al_proc *earlier(const struct al_snapshot *before, const struct al_proc *p)
-{
+static const struct al_proc *earlier(const struct al_snapshot *before, const struct al_proc *p) {
     const struct al_proc *old = before ? al_snapshot_proc(before, p->pid) : NULL;
     return old && old->start_ticks == p->start_ticks ? old : NULL;
 }
 
-static void put_exits(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s)
-{
+static void put_exits(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s) {
     for (uint32_t i = 0; before && i < before->proc_count; i++) {
         const struct al_proc *now = al_snapshot_proc(s, before->procs[i].pid);
         if (!now || now->start_ticks != before->procs[i].start_ticks)
@@ -388,8 +367,7 @@ static void put_exits(struct al_buf *b, const struct al_snapshot *before, const 
     }
 }
 
-static void put_procs(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s)
-{
+static void put_procs(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s) {
     for (uint32_t i = 0; i < s->proc_count; i++) {
         const struct al_proc *p = &s->procs[i], *old = earlier(before, p);
         struct line l = {b, s, "proc", p->pid, -1, false};
@@ -403,8 +381,7 @@ static void put_procs(struct al_buf *b, const struct al_snapshot *before, const 
     }
 }
 
-static const struct al_proc_gpu *find_row(const struct al_snapshot *s, pid_t pid, const char *uuid)
-{
+static const struct al_proc_gpu *find_row(const struct al_snapshot *s, pid_t pid, const char *uuid) {
     for (uint32_t i = 0; s && i < s->row_count; i++)
         if (s->rows[i].pid == pid && strcmp(s->gpus[s->rows[i].gpu].info.uuid, uuid) == 0)
             return &s->rows[i];
@@ -412,8 +389,7 @@ static const struct al_proc_gpu *find_row(const struct al_snapshot *s, pid_t pid
 }
 
 // A row that an exit line above has taken with it, or one of a GPU that does not answer now: the reader forgot neither.
-static void put_unrows(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s)
-{
+static void put_unrows(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s) {
     for (uint32_t i = 0; before && i < before->row_count; i++) {
         const struct al_proc_gpu *old = &before->rows[i];
         const struct al_gpu *gpu = al_snapshot_gpu(s, before->gpus[old->gpu].info.uuid);
@@ -425,8 +401,7 @@ static void put_unrows(struct al_buf *b, const struct al_snapshot *before, const
     }
 }
 
-static void put_row_type(struct line *l, uint32_t type)
-{
+static void put_row_type(struct line *l, uint32_t type) {
     static const char letters[] = {'M', 'C', 'G'};
     static const uint32_t bits[] = {AL_PROC_MPS, AL_PROC_COMPUTE, AL_PROC_GRAPHICS};
     begin(l);
@@ -439,8 +414,7 @@ static void put_row_type(struct line *l, uint32_t type)
 }
 
 static void put_row(struct al_buf *b, const struct al_snapshot *s, const struct al_proc_gpu *old,
-                    const struct al_proc_gpu *row)
-{
+                    const struct al_proc_gpu *row) {
     const struct al_value *now[] = {&row->memory_bytes,  &row->sm_ratio,   &row->memory_ratio, &row->encoder_ratio,
                                     &row->decoder_ratio, &row->jpeg_ratio, &row->ofa_ratio};
     struct line l = {b, s, "row", row->pid, row->gpu, false};
@@ -451,7 +425,8 @@ static void put_row(struct al_buf *b, const struct al_snapshot *s, const struct 
     for (size_t i = 0; i < AL_ROW_FIGURES; i++) {
         size_t offset = (size_t)((const char *)now[i] - (const char *)row);
         const struct al_value *was = old ? (const struct al_value *)(const void *)((const char *)old + offset) : NULL;
-        put_change(&l, al_scenario_row_figures[i], was, *now[i], i == AL_ROW_MEMORY ? AL_STATUS_UNSUPPORTED : AL_STATUS_UNREAD);
+        put_change(&l, al_scenario_row_figures[i], was, *now[i],
+                   i == AL_ROW_MEMORY ? AL_STATUS_UNSUPPORTED : AL_STATUS_UNREAD);
     }
     if (row->gpu_instance != (old ? old->gpu_instance : UINT32_MAX)) {
         begin(&l);
@@ -468,8 +443,7 @@ static void put_row(struct al_buf *b, const struct al_snapshot *s, const struct 
     end(&l);
 }
 
-static void put_rows(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s)
-{
+static void put_rows(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s) {
     for (uint32_t i = 0; i < s->row_count; i++) {
         const struct al_proc_gpu *row = &s->rows[i];
         const struct al_proc_gpu *old = find_row(before, row->pid, s->gpus[row->gpu].info.uuid);
@@ -481,8 +455,8 @@ static void put_rows(struct al_buf *b, const struct al_snapshot *before, const s
     }
 }
 
-static void put_hang(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s, int64_t start_ns)
-{
+static void put_hang(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s,
+                     int64_t start_ns) {
     const char *was = before ? before->hung_call : "";
     if (strcmp(was, s->hung_call) == 0)
         return;
@@ -498,8 +472,7 @@ static void put_hang(struct al_buf *b, const struct al_snapshot *before, const s
 }
 
 void al_scenario_print_tick(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s,
-                            int64_t start_ns)
-{
+                            int64_t start_ns) {
     al_buf_char(b, '@');
     put_time(b, s->monotonic_ns - start_ns);
     al_buf_char(b, '\n');
@@ -507,7 +480,8 @@ void al_scenario_print_tick(struct al_buf *b, const struct al_snapshot *before, 
         put_gpu_changes(b, s, g, before ? al_snapshot_gpu(before, s->gpus[g].info.uuid) : NULL, start_ns);
     struct line l = {b, s, "node", 0, -1, false};
     for (int m = 0; m < AL_NODE_METRIC_COUNT; m++)
-        put_change(&l, al_node_metric_table[m].name, before ? &before->node.m[m] : NULL, s->node.m[m], AL_STATUS_UNREAD);
+        put_change(&l, al_node_metric_table[m].name, before ? &before->node.m[m] : NULL, s->node.m[m],
+                   AL_STATUS_UNREAD);
     end(&l);
     put_exits(b, before, s);
     put_procs(b, before, s);

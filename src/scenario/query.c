@@ -8,21 +8,18 @@
 #include "base/str.h"
 #include "scenario/parts.h"
 
-static void set_text(struct al_attr_value *v, const char *text)
-{
+static void set_text(struct al_attr_value *v, const char *text) {
     v->status = text[0] ? AL_STATUS_OK : AL_STATUS_UNSUPPORTED;
     al_str_copy(v->text, sizeof v->text, text);
 }
 
-static void set_number(struct al_attr_value *v, double num)
-{
+static void set_number(struct al_attr_value *v, double num) {
     v->status = AL_STATUS_OK;
     v->num = num;
 }
 
 // Attributes that follow from a GPU's identity when no attr line names them.
-void al_scenario_derive(const struct al_gpu_info *i, enum al_attr attr, struct al_attr_value *ret)
-{
+void al_scenario_derive(const struct al_gpu_info *i, enum al_attr attr, struct al_attr_value *ret) {
     unsigned domain = 0, bus = 0, device = 0;
     bool pci = sscanf(i->pci_bus_id, "%8x:%2x:%2x", &domain, &bus, &device) == 3;
     switch (attr) {
@@ -65,8 +62,8 @@ void al_scenario_derive(const struct al_gpu_info *i, enum al_attr attr, struct a
     }
 }
 
-int al_scenario_gpu_attr(struct al_scenario *s, uint32_t gpu, enum al_attr attr, int64_t at_ns, struct al_attr_value *ret)
-{
+int al_scenario_gpu_attr(struct al_scenario *s, uint32_t gpu, enum al_attr attr, int64_t at_ns,
+                         struct al_attr_value *ret) {
     *ret = (struct al_attr_value){.status = AL_STATUS_UNSUPPORTED};
     if (gpu >= s->gpu_count || (unsigned)attr >= AL_ATTR_COUNT)
         return AL_E_INVALID;
@@ -88,13 +85,11 @@ int al_scenario_gpu_attr(struct al_scenario *s, uint32_t gpu, enum al_attr attr,
     return 0;
 }
 
-int al_scenario_attr(struct al_scenario *s, uint32_t gpu, enum al_attr attr, int64_t at_ns, struct al_attr_value *ret)
-{
+int al_scenario_attr(struct al_scenario *s, uint32_t gpu, enum al_attr attr, int64_t at_ns, struct al_attr_value *ret) {
     return al_scenario_gpu_attr(s, al_scenario_gpu_at(s, gpu, at_ns), attr, at_ns, ret);
 }
 
-static bool names(const struct al_fault_line *f, const char *function)
-{
+static bool names(const struct al_fault_line *f, const char *function) {
     size_t len = strlen(f->function);
     if (len && f->function[len - 1] == '*')
         return strncmp(f->function, function, len - 1) == 0;
@@ -102,8 +97,7 @@ static bool names(const struct al_fault_line *f, const char *function)
 }
 
 void al_scenario_fault(struct al_scenario *s, const char *function, int gpu, int64_t at_ns, int *ret_code,
-                       int64_t *ret_hang_ns)
-{
+                       int64_t *ret_hang_ns) {
     *ret_code = 0;
     *ret_hang_ns = 0;
     for (size_t i = 0; i < s->fault_count; i++) {
@@ -123,8 +117,7 @@ void al_scenario_fault(struct al_scenario *s, const char *function, int gpu, int
     }
 }
 
-bool al_scenario_missing(const struct al_scenario *s, const char *function)
-{
+bool al_scenario_missing(const struct al_scenario *s, const char *function) {
     for (size_t i = 0; i < s->missing_count; i++) {
         size_t len = strlen(s->missing[i]);
         if (len && s->missing[i][len - 1] == '*' ? strncmp(s->missing[i], function, len - 1) == 0
@@ -135,8 +128,7 @@ bool al_scenario_missing(const struct al_scenario *s, const char *function)
 }
 
 size_t al_scenario_xids(const struct al_scenario *s, int64_t after_ns, int64_t at_ns, struct al_scenario_xid *ret,
-                        size_t max)
-{
+                        size_t max) {
     size_t low = 0, high = s->xid_count, count = 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -155,25 +147,22 @@ struct player {
     struct al_scenario *scenario;
 };
 
-static int play_at(struct al_source *source, int64_t after_ns, int64_t at_ns, struct al_snapshot *ret)
-{
+static int play_at(struct al_source *source, int64_t after_ns, int64_t at_ns, struct al_snapshot *ret) {
     struct al_scenario *s = ((struct player *)source)->scenario;
     return at_ns > s->duration_ns ? AL_E_END : al_scenario_at(s, after_ns, at_ns, ret);
 }
 
-static int play_attr(struct al_source *source, uint32_t gpu, enum al_attr attr, int64_t at_ns, struct al_attr_value *ret)
-{
+static int play_attr(struct al_source *source, uint32_t gpu, enum al_attr attr, int64_t at_ns,
+                     struct al_attr_value *ret) {
     return al_scenario_attr(((struct player *)source)->scenario, gpu, attr, at_ns, ret);
 }
 
-static void play_free(struct al_source *source)
-{
+static void play_free(struct al_source *source) {
     al_scenario_free(((struct player *)source)->scenario);
     free(source);
 }
 
-int al_scenario_source(struct al_scenario *s, struct al_source **ret)
-{
+int al_scenario_source(struct al_scenario *s, struct al_source **ret) {
     static const struct al_source_ops ops = {"scenario", play_at, play_attr, play_free};
     struct player *p = calloc(1, sizeof *p);
     if (!p)

@@ -8,8 +8,7 @@
 
 #include "base/err.h"
 
-int al_reader_fail(struct al_reader *r, int column, const char *format, ...)
-{
+int al_reader_fail(struct al_reader *r, int column, const char *format, ...) {
     if (r->error && r->error->line == 0) {
         r->error->line = r->line ? r->line : 1;
         r->error->column = column;
@@ -21,19 +20,16 @@ int al_reader_fail(struct al_reader *r, int column, const char *format, ...)
     return AL_E_FORMAT;
 }
 
-static int column_of(const struct al_reader *r, const char *p)
-{
+static int column_of(const struct al_reader *r, const char *p) {
     return (int)(p - r->line_start) + 1;
 }
 
-static void skip_blanks(struct al_reader *r)
-{
+static void skip_blanks(struct al_reader *r) {
     while (r->at < r->line_end && (*r->at == ' ' || *r->at == '\t'))
         r->at++;
 }
 
-bool al_reader_line(struct al_reader *r)
-{
+bool al_reader_line(struct al_reader *r) {
     while (r->line_end < r->end) {
         r->line_start = r->line == 0 ? r->line_end : r->line_end + 1;
         r->line++;
@@ -47,8 +43,7 @@ bool al_reader_line(struct al_reader *r)
     return false;
 }
 
-static int hex_digit(char c)
-{
+static int hex_digit(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
     if (c >= 'a' && c <= 'f')
@@ -57,8 +52,7 @@ static int hex_digit(char c)
 }
 
 // The byte behind a backslash; r->at stands on the character after it.
-static int escape(struct al_reader *r)
-{
+static int escape(struct al_reader *r) {
     if (r->at >= r->line_end)
         return -1;
     char c = *r->at++;
@@ -82,16 +76,14 @@ static int escape(struct al_reader *r)
     }
 }
 
-static int add_byte(struct al_reader *r, char *out, size_t *len, int byte)
-{
+static int add_byte(struct al_reader *r, char *out, size_t *len, int byte) {
     if (*len >= AL_WORD_MAX - 1)
         return al_reader_fail(r, column_of(r, r->at), "this word is longer than %d bytes; shorten it", AL_WORD_MAX - 1);
     out[(*len)++] = (char)byte;
     return 0;
 }
 
-static int quoted(struct al_reader *r, char *out)
-{
+static int quoted(struct al_reader *r, char *out) {
     const char *open = r->at++;
     size_t len = 0;
     while (r->at < r->line_end && *r->at != '"') {
@@ -111,14 +103,12 @@ static int quoted(struct al_reader *r, char *out)
     return 0;
 }
 
-static bool word_ends(const struct al_reader *r)
-{
+static bool word_ends(const struct al_reader *r) {
     return r->at >= r->line_end || *r->at == ' ' || *r->at == '\t' || *r->at == '\r';
 }
 
 // One half of a word; the key half stops at '='.
-static int half(struct al_reader *r, char *out, bool key)
-{
+static int half(struct al_reader *r, char *out, bool key) {
     if (!word_ends(r) && *r->at == '"')
         return quoted(r, out);
     size_t len = 0;
@@ -135,8 +125,7 @@ static int half(struct al_reader *r, char *out, bool key)
     return 0;
 }
 
-int al_reader_word(struct al_reader *r)
-{
+int al_reader_word(struct al_reader *r) {
     struct al_word *w = &r->word;
     skip_blanks(r);
     if (r->at >= r->line_end || *r->at == '\r' || *r->at == '#')
@@ -156,8 +145,7 @@ int al_reader_word(struct al_reader *r)
     return error ? error : 1;
 }
 
-int al_reader_need(struct al_reader *r, const char *what)
-{
+int al_reader_need(struct al_reader *r, const char *what) {
     int got = al_reader_word(r);
     if (got == 0)
         return al_reader_fail(r, column_of(r, r->at), "%s is missing here", what);
@@ -166,14 +154,13 @@ int al_reader_need(struct al_reader *r, const char *what)
     return got < 0 ? got : 0;
 }
 
-int al_reader_done(struct al_reader *r)
-{
+int al_reader_done(struct al_reader *r) {
     int got = al_reader_word(r);
-    return got > 0 ? al_reader_fail(r, r->word.key_column, "nothing may follow here; remove '%.40s'", r->word.key) : got;
+    return got > 0 ? al_reader_fail(r, r->word.key_column, "nothing may follow here; remove '%.40s'", r->word.key)
+                   : got;
 }
 
-int al_grow(void *array, size_t *cap, size_t count, size_t size)
-{
+int al_grow(void *array, size_t *cap, size_t count, size_t size) {
     if (count < *cap)
         return 0;
     size_t want = *cap ? *cap * 2 : 64;
@@ -188,8 +175,7 @@ int al_grow(void *array, size_t *cap, size_t count, size_t size)
     return 0; // cppcheck-suppress memleak
 }
 
-int al_add_event(struct al_reader *r, struct al_event e)
-{
+int al_add_event(struct al_reader *r, struct al_event e) {
     struct al_scenario *s = r->s;
     if (s->event_count >= AL_SCENARIO_EVENTS_MAX)
         return AL_E_TOOBIG;
@@ -201,8 +187,7 @@ int al_add_event(struct al_reader *r, struct al_event e)
     return 0;
 }
 
-int al_add_mask(struct al_scenario *s, const struct al_gpu_mask *m, uint32_t *ret)
-{
+int al_add_mask(struct al_scenario *s, const struct al_gpu_mask *m, uint32_t *ret) {
     // Neighbouring lines mostly speak of the same few sets.
     for (size_t i = s->mask_count; i > 0 && i + 16 > s->mask_count; i--)
         if (memcmp(&s->masks[i - 1], m, sizeof *m) == 0) {
@@ -217,8 +202,7 @@ int al_add_mask(struct al_scenario *s, const struct al_gpu_mask *m, uint32_t *re
     return 0;
 }
 
-int al_add_text(struct al_scenario *s, const char *text, uint32_t *ret)
-{
+int al_add_text(struct al_scenario *s, const char *text, uint32_t *ret) {
     size_t len = strlen(text) + 1;
     if (s->text_len == 0)
         s->text_len = 1; // offset 0 is the empty text
@@ -233,16 +217,14 @@ int al_add_text(struct al_scenario *s, const char *text, uint32_t *ret)
     return 0;
 }
 
-static struct al_index_slot *probe(const struct al_index *x, uint64_t key)
-{
+static struct al_index_slot *probe(const struct al_index *x, uint64_t key) {
     size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (x->cap - 1);
     while (x->slot[i].key && x->slot[i].key != key)
         i = (i + 1) & (x->cap - 1);
     return &x->slot[i];
 }
 
-struct al_index_slot *al_index_slot(struct al_index *x, uint64_t key)
-{
+struct al_index_slot *al_index_slot(struct al_index *x, uint64_t key) {
     if (x->count * 2 >= x->cap) {
         struct al_index grown = {.cap = x->cap ? x->cap * 2 : 256, .count = x->count};
         grown.slot = calloc(grown.cap, sizeof *grown.slot);

@@ -7,8 +7,7 @@
 #include "base/str.h"
 #include "scenario/reader.h"
 
-int al_read_time(struct al_reader *r, const char *text, int column, int64_t *ret_ns)
-{
+int al_read_time(struct al_reader *r, const char *text, int column, int64_t *ret_ns) {
     double seconds;
     if (al_unit_parse(text, AL_UNIT_SECONDS, &seconds) != 0)
         return al_reader_fail(r, column, "'%.40s' is no time; write 500ms, 12.5s or 2min", text);
@@ -18,15 +17,13 @@ int al_read_time(struct al_reader *r, const char *text, int column, int64_t *ret
     return 0;
 }
 
-int al_read_whole(struct al_reader *r, const char *text, int column, uint64_t max, uint64_t *ret)
-{
+int al_read_whole(struct al_reader *r, const char *text, int column, uint64_t max, uint64_t *ret) {
     if (!al_str_u64(text, ret) || *ret > max)
         return al_reader_fail(r, column, "'%.40s' is no whole number from 0 to %llu", text, (unsigned long long)max);
     return 0;
 }
 
-static bool hex_number(const char *text, double *ret)
-{
+static bool hex_number(const char *text, double *ret) {
     uint64_t value = 0;
     if (strncmp(text, "0x", 2) != 0 || !text[2] || strlen(text) > 18)
         return false;
@@ -41,8 +38,7 @@ static bool hex_number(const char *text, double *ret)
     return true;
 }
 
-int al_read_number(struct al_reader *r, const char *text, int column, enum al_unit unit, double *ret)
-{
+int al_read_number(struct al_reader *r, const char *text, int column, enum al_unit unit, double *ret) {
     if (hex_number(text, ret))
         return 0;
     if (al_str_double(text, ret) && isfinite(*ret))
@@ -57,8 +53,7 @@ int al_read_number(struct al_reader *r, const char *text, int column, enum al_un
     return al_reader_fail(r, column, "'%.40s' is no number; write 0.93, 10GiB, 0..5/10s or !unsupported", text);
 }
 
-int al_read_status(struct al_reader *r, const char *text, int column, uint8_t *ret)
-{
+int al_read_status(struct al_reader *r, const char *text, int column, uint8_t *ret) {
     if (text[0] != '!')
         return 0;
     int status = al_status_from_word(text + 1);
@@ -71,8 +66,7 @@ int al_read_status(struct al_reader *r, const char *text, int column, uint8_t *r
     return 1;
 }
 
-static int ramp(struct al_reader *r, char *text, int column, enum al_unit unit, struct al_event *ret)
-{
+static int ramp(struct al_reader *r, char *text, int column, enum al_unit unit, struct al_event *ret) {
     char *dots = strstr(text, "..");
     char *slash = strrchr(dots, '/');
     if (!slash || slash[1] == 's')
@@ -85,12 +79,12 @@ static int ramp(struct al_reader *r, char *text, int column, enum al_unit unit, 
     if (!error)
         error = al_read_time(r, slash + 1, column + (int)(slash - text) + 1, &ret->ramp_ns);
     if (!error && ret->ramp_ns == 0)
-        error = al_reader_fail(r, column + (int)(slash - text) + 1, "a ramp lasts longer than 0s; write the value alone");
+        error =
+            al_reader_fail(r, column + (int)(slash - text) + 1, "a ramp lasts longer than 0s; write the value alone");
     return error;
 }
 
-int al_read_track(struct al_reader *r, const char *text, int column, enum al_unit unit, struct al_event *ret)
-{
+int al_read_track(struct al_reader *r, const char *text, int column, enum al_unit unit, struct al_event *ret) {
     char copy[AL_WORD_MAX];
     int got = al_read_status(r, text, column, &ret->status);
     if (got)
@@ -111,8 +105,7 @@ int al_read_track(struct al_reader *r, const char *text, int column, enum al_uni
 }
 
 // One item of a GPU list: "3", "0-7", "0/1"; *text moves behind it.
-static int gpu_item(struct al_reader *r, char *item, int column, struct al_gpu_mask *ret)
-{
+static int gpu_item(struct al_reader *r, char *item, int column, struct al_gpu_mask *ret) {
     const struct al_scenario *s = r->s;
     uint64_t first, last;
     char *slash = strchr(item, '/');
@@ -128,7 +121,8 @@ static int gpu_item(struct al_reader *r, char *item, int column, struct al_gpu_m
         return error;
     if (!slash) {
         if (!r->describing && last < AL_GPU_MAX && last >= s->board_count)
-            return al_reader_fail(r, column, "GPU %llu is described nowhere; add a gpu line for it above the first @ line",
+            return al_reader_fail(r, column,
+                                  "GPU %llu is described nowhere; add a gpu line for it above the first @ line",
                                   (unsigned long long)(first >= s->board_count ? first : s->board_count));
         if (last < first)
             return al_reader_fail(r, column, "the range runs backwards; write %llu-%llu", (unsigned long long)last,
@@ -146,8 +140,7 @@ static int gpu_item(struct al_reader *r, char *item, int column, struct al_gpu_m
                           (unsigned long long)first, (unsigned long long)last);
 }
 
-int al_read_gpus(struct al_reader *r, const char *text, int column, struct al_gpu_mask *ret)
-{
+int al_read_gpus(struct al_reader *r, const char *text, int column, struct al_gpu_mask *ret) {
     char copy[AL_WORD_MAX];
     al_str_copy(copy, sizeof copy, text);
     memset(ret, 0, sizeof *ret);
@@ -163,8 +156,7 @@ int al_read_gpus(struct al_reader *r, const char *text, int column, struct al_gp
     return 0;
 }
 
-static bool digits(const char **text, int count, int *ret)
-{
+static bool digits(const char **text, int count, int *ret) {
     *ret = 0;
     for (int i = 0; i < count; i++, (*text)++) {
         if (**text < '0' || **text > '9')
@@ -175,8 +167,7 @@ static bool digits(const char **text, int count, int *ret)
 }
 
 // Days from 1970-01-01 in the Gregorian calendar, counting years from March so that February ends them.
-static int64_t days_from_civil(int year, int month, int day)
-{
+static int64_t days_from_civil(int year, int month, int day) {
     int64_t y = month <= 2 ? year - 1 : year;
     int64_t era = y / 400;
     int64_t year_of_era = y - era * 400;
@@ -184,8 +175,7 @@ static int64_t days_from_civil(int year, int month, int day)
     return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719468;
 }
 
-bool al_scenario_date(const char *text, int64_t *ret_ns)
-{
+bool al_scenario_date(const char *text, int64_t *ret_ns) {
     int year, month, day, hour, minute, second;
     if (!digits(&text, 4, &year) || *text++ != '-' || !digits(&text, 2, &month) || *text++ != '-' ||
         !digits(&text, 2, &day) || *text++ != 'T' || !digits(&text, 2, &hour) || *text++ != ':' ||
@@ -222,8 +212,7 @@ static const struct {
     {"INVALID_STATE", 29}, {"RESET_TYPE_NOT_SUPPORTED", 30}, {"UNKNOWN", 999},
 };
 
-int al_scenario_result(const char *word)
-{
+int al_scenario_result(const char *word) {
     uint64_t number;
     if (al_str_u64(word, &number))
         return number > 0 && number <= 999 ? (int)number : -1;

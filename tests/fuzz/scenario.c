@@ -8,20 +8,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(bool right)
-{
+static void check(bool right) {
     if (!right)
         abort();
 }
 
-static bool same_value(struct al_value a, struct al_value b)
-{
+static bool same_value(struct al_value a, struct al_value b) {
     bool counts = a.status == AL_STATUS_OK || a.status == AL_STATUS_STALE;
     return a.status == b.status && (!counts || a.num == b.num);
 }
 
-static void same(const struct al_snapshot *a, const struct al_snapshot *b)
-{
+static void same(const struct al_snapshot *a, const struct al_snapshot *b) {
     check(a->gpu_count == b->gpu_count && a->proc_count == b->proc_count && a->row_count == b->row_count);
     for (uint32_t g = 0; g < a->gpu_count; g++) {
         check(a->gpus[g].info.status == b->gpus[g].info.status);
@@ -38,8 +35,7 @@ static void same(const struct al_snapshot *a, const struct al_snapshot *b)
 }
 
 // One tick, as the only one of a recording.
-static void round_trip(struct al_snapshot *s)
-{
+static void round_trip(struct al_snapshot *s) {
     struct al_buf b = AL_BUF_INIT;
     struct al_scenario *again;
     struct al_scenario_error error;
@@ -62,8 +58,7 @@ out:
     al_snapshot_free(back);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct al_scenario *s;
     struct al_scenario_error error;
     int result = al_scenario_parse((const char *)data, size, &s, &error);

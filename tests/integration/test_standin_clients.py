@@ -10,6 +10,8 @@ import pytest
 
 from standin_env import HEAD, standin_env
 
+pytestmark = pytest.mark.plain  # a shared object in Python: not under sanitizers
+
 MIB = 1 << 20
 BIN = pathlib.Path(sys.executable).parent
 

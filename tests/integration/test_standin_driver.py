@@ -11,6 +11,8 @@ import pytest
 
 from standin_env import HEAD, standin_env
 
+pytestmark = pytest.mark.plain  # a shared object in Python: not under sanitizers
+
 PRELUDE = """
 import ctypes as C, json, sys, time
 import pynvml as n

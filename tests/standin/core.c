@@ -30,8 +30,7 @@ static bool epoch_known;
 static struct nvml_device devices[AL_GPU_MAX];
 static uint32_t boards[AL_GPU_MAX], board_count;
 
-static void load(const char *path)
-{
+static void load(const char *path) {
     char *text = NULL;
     size_t len = 0;
     struct al_scenario_error where = {0};
@@ -45,8 +44,7 @@ static void load(const char *path)
     free(text);
 }
 
-static void read_time(void)
-{
+static void read_time(void) {
     const char *text = getenv("ALULA_SCENARIO_SPEED");
     if (text && (!al_str_double(text, &speed) || !(speed >= 0) || speed > 1e6))
         snprintf(broken, sizeof broken, "ALULA_SCENARIO_SPEED is no number from 0 to 1000000");
@@ -59,21 +57,18 @@ static void read_time(void)
     epoch_known = text && al_str_i64(text, &epoch_ns);
 }
 
-static bool hidden(const char *name, void *user)
-{
+static bool hidden(const char *name, void *user) {
     return al_scenario_missing(user, name);
 }
 
 // 580.159 answers "uninitialized" in the child of a fork.
-static void in_child(void)
-{
+static void in_child(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     lock = fresh;
     initialised = 0;
 }
 
-__attribute__((constructor)) static void at_load(void)
-{
+__attribute__((constructor)) static void at_load(void) {
     const char *path = getenv("ALULA_SCENARIO");
     for (uint32_t i = 0; i < AL_GPU_MAX; i++)
         devices[i].gpu = i;
@@ -87,25 +82,21 @@ __attribute__((constructor)) static void at_load(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-__attribute__((destructor)) static void at_unload(void)
-{
+__attribute__((destructor)) static void at_unload(void) {
     scenario = al_scenario_free(scenario);
 }
 
-int64_t standin_now(void)
-{
+int64_t standin_now(void) {
     return start_ns + (int64_t)((double)(al_monotonic_ns() - epoch_ns) * speed);
 }
 
 // One fixed line between the two clocks: a sample must have the same stamp whenever it is asked for.
-uint64_t standin_real_us(int64_t at_ns)
-{
+uint64_t standin_real_us(int64_t at_ns) {
     double since = (double)(at_ns - start_ns) / (speed > 0 ? speed : 1);
     return (uint64_t)((epoch_ns + real_offset_ns + (int64_t)since) / 1000);
 }
 
-int64_t standin_scenario_ns(uint64_t real_us)
-{
+int64_t standin_scenario_ns(uint64_t real_us) {
     if (real_us == 0)
         return -1;
     double since = ((double)real_us * 1000 - (double)(epoch_ns + real_offset_ns)) * (speed > 0 ? speed : 1);
@@ -113,32 +104,27 @@ int64_t standin_scenario_ns(uint64_t real_us)
     return at < -1e18 ? INT64_MIN / 2 : at > 1e18 ? INT64_MAX / 2 : (int64_t)at;
 }
 
-struct nvml_device *standin_handle(uint32_t gpu)
-{
+struct nvml_device *standin_handle(uint32_t gpu) {
     return &devices[gpu];
 }
 
-uint32_t standin_boards(const uint32_t **ret_gpus)
-{
+uint32_t standin_boards(const uint32_t **ret_gpus) {
     *ret_gpus = boards;
     return board_count;
 }
 
-const struct al_gpu_info *standin_info(const struct call *c)
-{
+const struct al_gpu_info *standin_info(const struct call *c) {
     return al_scenario_gpu_info(c->s, c->gpu);
 }
 
-uint32_t standin_children(const struct call *c, uint32_t board, uint32_t nth)
-{
+uint32_t standin_children(const struct call *c, uint32_t board, uint32_t nth) {
     for (uint32_t g = 0; g < al_scenario_gpu_count(c->s); g++)
         if (al_scenario_gpu_info(c->s, g)->parent == (int32_t)board && nth-- == 0)
             return g;
     return UINT32_MAX;
 }
 
-static void sleep_scenario_ns(int64_t ns)
-{
+static void sleep_scenario_ns(int64_t ns) {
     double real = speed > 0 ? (double)ns / speed : (double)ns;
     struct timespec t = {(time_t)(real / 1e9), (long)fmod(real, 1e9)};
     while (nanosleep(&t, &t) != 0)
@@ -146,8 +132,7 @@ static void sleep_scenario_ns(int64_t ns)
 }
 
 // The scenario's fault or hang; called and returning with the lock held, which a hanging call does not keep.
-static int disturb(struct call *c, const char *function, int gpu)
-{
+static int disturb(struct call *c, const char *function, int gpu) {
     int code;
     int64_t hang;
     al_scenario_fault(scenario, function, gpu, c->at_ns, &code, &hang);
@@ -160,14 +145,12 @@ static int disturb(struct call *c, const char *function, int gpu)
     return code;
 }
 
-int standin_end(int result)
-{
+int standin_end(int result) {
     pthread_mutex_unlock(&lock);
     return result;
 }
 
-int standin_begin_system(struct call *c, const char *function)
-{
+int standin_begin_system(struct call *c, const char *function) {
     pthread_mutex_lock(&lock);
     if (!initialised)
         return standin_end(AL_NVML_ERROR_UNINITIALIZED);
@@ -176,8 +159,7 @@ int standin_begin_system(struct call *c, const char *function)
     return result ? standin_end(result) : OK;
 }
 
-int standin_begin(struct call *c, const char *function, const struct nvml_device *d)
-{
+int standin_begin(struct call *c, const char *function, const struct nvml_device *d) {
     pthread_mutex_lock(&lock);
     if (!initialised)
         return standin_end(AL_NVML_ERROR_UNINITIALIZED);
@@ -191,8 +173,7 @@ int standin_begin(struct call *c, const char *function, const struct nvml_device
 }
 
 // The driver looks for boards when it is initialised; those that fell off the bus are not among them.
-static void enumerate(int64_t at_ns)
-{
+static void enumerate(int64_t at_ns) {
     board_count = 0;
     for (uint32_t p = 0; p < al_scenario_gpu_count(scenario); p++) {
         uint32_t gpu = al_scenario_gpu_at(scenario, p, at_ns);
@@ -203,8 +184,7 @@ static void enumerate(int64_t at_ns)
     }
 }
 
-static int init(void)
-{
+static int init(void) {
     struct call c = {0};
     pthread_mutex_lock(&lock);
     if (broken[0]) {
@@ -226,24 +206,20 @@ static int init(void)
     return standin_end(OK);
 }
 
-int nvmlInit_v2(void)
-{
+int nvmlInit_v2(void) {
     return init();
 }
 
-int nvmlInit(void)
-{
+int nvmlInit(void) {
     return init();
 }
 
-int nvmlInitWithFlags(unsigned flags)
-{
+int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     return init();
 }
 
-int nvmlShutdown(void)
-{
+int nvmlShutdown(void) {
     struct call c;
     int result = standin_begin_system(&c, "nvmlShutdown");
     if (result)
@@ -252,8 +228,7 @@ int nvmlShutdown(void)
     return standin_end(OK);
 }
 
-int standin_result(uint32_t status)
-{
+int standin_result(uint32_t status) {
     static const int results[AL_STATUS_COUNT] = {
         [AL_STATUS_UNREAD] = AL_NVML_ERROR_NOT_SUPPORTED, [AL_STATUS_OK] = OK,
         [AL_STATUS_UNSUPPORTED] = AL_NVML_ERROR_NOT_SUPPORTED, [AL_STATUS_DENIED] = AL_NVML_ERROR_NO_PERMISSION,
@@ -264,13 +239,11 @@ int standin_result(uint32_t status)
     return status < AL_STATUS_COUNT ? results[status] : AL_NVML_ERROR_UNKNOWN;
 }
 
-struct al_value standin_value(const struct call *c, enum al_gpu_metric metric)
-{
+struct al_value standin_value(const struct call *c, enum al_gpu_metric metric) {
     return al_scenario_value(c->s, c->gpu, metric, c->at_ns);
 }
 
-int standin_number(const struct call *c, enum al_gpu_metric metric, double scale, uint64_t *ret)
-{
+int standin_number(const struct call *c, enum al_gpu_metric metric, double scale, uint64_t *ret) {
     struct al_value v = standin_value(c, metric);
     int result = standin_result(v.status);
     double scaled = floor(v.num * scale + 0.5);
@@ -279,8 +252,7 @@ int standin_number(const struct call *c, enum al_gpu_metric metric, double scale
     return result;
 }
 
-int standin_u32(const struct call *c, enum al_gpu_metric metric, double scale, unsigned *ret)
-{
+int standin_u32(const struct call *c, enum al_gpu_metric metric, double scale, unsigned *ret) {
     uint64_t wide = 0;
     int result = ret ? standin_number(c, metric, scale, &wide) : AL_NVML_ERROR_INVALID_ARGUMENT;
     if (!result)
@@ -288,8 +260,7 @@ int standin_u32(const struct call *c, enum al_gpu_metric metric, double scale, u
     return result;
 }
 
-int standin_attr_u32(const struct call *c, enum al_attr attr, unsigned *ret)
-{
+int standin_attr_u32(const struct call *c, enum al_attr attr, unsigned *ret) {
     struct al_attr_value v;
     if (!ret)
         return AL_NVML_ERROR_INVALID_ARGUMENT;
@@ -300,8 +271,7 @@ int standin_attr_u32(const struct call *c, enum al_attr attr, unsigned *ret)
     return result;
 }
 
-int standin_text(char *out, unsigned size, const char *text)
-{
+int standin_text(char *out, unsigned size, const char *text) {
     if (!out)
         return AL_NVML_ERROR_INVALID_ARGUMENT;
     if (strlen(text) + 1 > size)
@@ -310,30 +280,27 @@ int standin_text(char *out, unsigned size, const char *text)
     return OK;
 }
 
-int standin_attr_text(const struct call *c, enum al_attr attr, char *out, unsigned size)
-{
+int standin_attr_text(const struct call *c, enum al_attr attr, char *out, unsigned size) {
     struct al_attr_value v;
     al_scenario_gpu_attr(c->s, c->gpu, attr, c->at_ns, &v);
     int result = standin_result(v.status);
     return result ? result : standin_text(out, size, v.text);
 }
 
-int standin_metric_call(const char *function, struct nvml_device *d, enum al_gpu_metric metric, double scale, unsigned *out)
-{
+int standin_metric_call(const char *function, struct nvml_device *d, enum al_gpu_metric metric, double scale,
+                        unsigned *out) {
     struct call c;
     int result = standin_begin(&c, function, d);
     return result ? result : standin_end(standin_u32(&c, metric, scale, out));
 }
 
-int standin_attr_call(const char *function, struct nvml_device *d, enum al_attr attr, unsigned *out)
-{
+int standin_attr_call(const char *function, struct nvml_device *d, enum al_attr attr, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, function, d);
     return result ? result : standin_end(standin_attr_u32(&c, attr, out));
 }
 
-int standin_text_call(const char *function, struct nvml_device *d, enum al_attr attr, char *out, unsigned size)
-{
+int standin_text_call(const char *function, struct nvml_device *d, enum al_attr attr, char *out, unsigned size) {
     struct call c;
     int result = standin_begin(&c, function, d);
     return result ? result : standin_end(standin_attr_text(&c, attr, out, size));

@@ -23,8 +23,7 @@ METRIC(nvmlDeviceGetEnforcedPowerLimit, POWER_ENFORCED, MILLI)
 METRIC(nvmlDeviceGetPerformanceState, PSTATE, 1)
 METRIC(nvmlDeviceGetPowerState, PSTATE, 1)
 
-int nvmlDeviceGetUtilizationRates(struct nvml_device *d, struct nvml_utilization *out)
-{
+int nvmlDeviceGetUtilizationRates(struct nvml_device *d, struct nvml_utilization *out) {
     struct call c;
     struct nvml_utilization u = {0, 0};
     int result = standin_begin(&c, __func__, d);
@@ -42,8 +41,7 @@ struct memory {
     uint64_t total, used, free, reserved;
 };
 
-static int memory_of(const struct call *c, struct memory *m)
-{
+static int memory_of(const struct call *c, struct memory *m) {
     memset(m, 0, sizeof *m);
     int result = standin_number(c, AL_GPU_MEM_TOTAL, 1, &m->total);
     if (!result)
@@ -55,8 +53,7 @@ static int memory_of(const struct call *c, struct memory *m)
 }
 
 // v1 counts the reserve as used (580.159).
-int nvmlDeviceGetMemoryInfo(struct nvml_device *d, struct nvml_memory *out)
-{
+int nvmlDeviceGetMemoryInfo(struct nvml_device *d, struct nvml_memory *out) {
     struct call c;
     struct memory m;
     int result = standin_begin(&c, __func__, d);
@@ -69,8 +66,7 @@ int nvmlDeviceGetMemoryInfo(struct nvml_device *d, struct nvml_memory *out)
 }
 
 // A wrong version word is answered by "function not found" here, not by "version mismatch" (580.159).
-int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *d, struct nvml_memory_v2 *out)
-{
+int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *d, struct nvml_memory_v2 *out) {
     struct call c;
     struct memory m;
     int result = standin_begin(&c, __func__, d);
@@ -84,8 +80,7 @@ int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *d, struct nvml_memory_v2 *out
     return standin_end(result);
 }
 
-int nvmlDeviceGetBAR1MemoryInfo(struct nvml_device *d, struct nvml_bar1_memory *out)
-{
+int nvmlDeviceGetBAR1MemoryInfo(struct nvml_device *d, struct nvml_bar1_memory *out) {
     struct call c;
     uint64_t total = 0, used = 0;
     int result = standin_begin(&c, __func__, d);
@@ -99,8 +94,7 @@ int nvmlDeviceGetBAR1MemoryInfo(struct nvml_device *d, struct nvml_bar1_memory *
     return standin_end(result);
 }
 
-int nvmlDeviceGetTemperature(struct nvml_device *d, unsigned sensor, unsigned *out)
-{
+int nvmlDeviceGetTemperature(struct nvml_device *d, unsigned sensor, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -108,8 +102,7 @@ int nvmlDeviceGetTemperature(struct nvml_device *d, unsigned sensor, unsigned *o
     return standin_end(sensor ? AL_NVML_ERROR_INVALID_ARGUMENT : standin_u32(&c, AL_GPU_TEMP, 1, out));
 }
 
-int nvmlDeviceGetTemperatureV(struct nvml_device *d, struct nvml_temperature *out)
-{
+int nvmlDeviceGetTemperatureV(struct nvml_device *d, struct nvml_temperature *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -125,8 +118,7 @@ int nvmlDeviceGetTemperatureV(struct nvml_device *d, struct nvml_temperature *ou
     return standin_end(result);
 }
 
-int nvmlDeviceGetTemperatureThreshold(struct nvml_device *d, unsigned threshold, unsigned *out)
-{
+int nvmlDeviceGetTemperatureThreshold(struct nvml_device *d, unsigned threshold, unsigned *out) {
     static const enum al_gpu_metric metrics[] = {AL_GPU_TEMP_SHUTDOWN, AL_GPU_TEMP_SLOWDOWN, AL_GPU_TEMP_MEM_MAX,
                                                  AL_GPU_TEMP_GPU_MAX};
     struct call c;
@@ -138,8 +130,7 @@ int nvmlDeviceGetTemperatureThreshold(struct nvml_device *d, unsigned threshold,
     return standin_end(standin_u32(&c, metrics[threshold], 1, out));
 }
 
-int nvmlDeviceGetMarginTemperature(struct nvml_device *d, struct nvml_margin_temperature *out)
-{
+int nvmlDeviceGetMarginTemperature(struct nvml_device *d, struct nvml_margin_temperature *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -153,8 +144,7 @@ int nvmlDeviceGetMarginTemperature(struct nvml_device *d, struct nvml_margin_tem
     return standin_end(result);
 }
 
-int nvmlDeviceGetPowerManagementLimitConstraints(struct nvml_device *d, unsigned *low, unsigned *high)
-{
+int nvmlDeviceGetPowerManagementLimitConstraints(struct nvml_device *d, unsigned *low, unsigned *high) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -163,16 +153,15 @@ int nvmlDeviceGetPowerManagementLimitConstraints(struct nvml_device *d, unsigned
     return standin_end(result ? result : standin_u32(&c, AL_GPU_POWER_MAX, MILLI, high));
 }
 
-int nvmlDeviceGetPowerManagementMode(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetPowerManagementMode(struct nvml_device *d, unsigned *out) {
     int result = standin_metric_call(__func__, d, AL_GPU_POWER_LIMIT, 1, out);
     if (!result)
         *out = 1;
     return result;
 }
 
-static int wide(const char *function, struct nvml_device *d, enum al_gpu_metric metric, double scale, unsigned long long *out)
-{
+static int wide(const char *function, struct nvml_device *d, enum al_gpu_metric metric, double scale,
+                unsigned long long *out) {
     struct call c;
     uint64_t value = 0;
     int result = standin_begin(&c, function, d);
@@ -184,18 +173,15 @@ static int wide(const char *function, struct nvml_device *d, enum al_gpu_metric 
     return standin_end(result);
 }
 
-int nvmlDeviceGetTotalEnergyConsumption(struct nvml_device *d, unsigned long long *out)
-{
+int nvmlDeviceGetTotalEnergyConsumption(struct nvml_device *d, unsigned long long *out) {
     return wide(__func__, d, AL_GPU_ENERGY, MILLI, out);
 }
 
-int nvmlDeviceGetCurrentClocksEventReasons(struct nvml_device *d, unsigned long long *out)
-{
+int nvmlDeviceGetCurrentClocksEventReasons(struct nvml_device *d, unsigned long long *out) {
     return wide(__func__, d, AL_GPU_THROTTLE, 1, out);
 }
 
-int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvml_device *d, unsigned long long *out)
-{
+int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvml_device *d, unsigned long long *out) {
     return wide(__func__, d, AL_GPU_THROTTLE, 1, out);
 }
 
@@ -204,12 +190,12 @@ static const enum al_gpu_metric clock_max[] = {AL_GPU_CLOCK_GR_MAX, AL_GPU_CLOCK
                                                AL_GPU_CLOCK_VIDEO_MAX};
 // The SM's application clock is the graphics clock's.
 static const enum al_gpu_metric clock_app[] = {AL_GPU_CLOCK_APP_GR, AL_GPU_CLOCK_APP_GR, AL_GPU_CLOCK_APP_MEM};
-static const enum al_gpu_metric clock_default[] = {AL_GPU_CLOCK_DEFAPP_GR, AL_GPU_CLOCK_DEFAPP_GR, AL_GPU_CLOCK_DEFAPP_MEM};
+static const enum al_gpu_metric clock_default[] = {AL_GPU_CLOCK_DEFAPP_GR, AL_GPU_CLOCK_DEFAPP_GR,
+                                                   AL_GPU_CLOCK_DEFAPP_MEM};
 
 // `known` types have a metric; type 3 is there for all, and beyond it `beyond` is the answer.
 static int clock_of(const char *function, struct nvml_device *d, const enum al_gpu_metric *metrics, unsigned known,
-                    unsigned type, int beyond, unsigned *out)
-{
+                    unsigned type, int beyond, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, function, d);
     if (result)
@@ -219,34 +205,28 @@ static int clock_of(const char *function, struct nvml_device *d, const enum al_g
     return standin_end(standin_u32(&c, metrics[type], MHZ, out));
 }
 
-int nvmlDeviceGetClockInfo(struct nvml_device *d, unsigned type, unsigned *out)
-{
+int nvmlDeviceGetClockInfo(struct nvml_device *d, unsigned type, unsigned *out) {
     return clock_of(__func__, d, clock_now, 4, type, AL_NVML_ERROR_NOT_SUPPORTED, out);
 }
 
-int nvmlDeviceGetMaxClockInfo(struct nvml_device *d, unsigned type, unsigned *out)
-{
+int nvmlDeviceGetMaxClockInfo(struct nvml_device *d, unsigned type, unsigned *out) {
     return clock_of(__func__, d, clock_max, 4, type, AL_NVML_ERROR_INVALID_ARGUMENT, out);
 }
 
-int nvmlDeviceGetApplicationsClock(struct nvml_device *d, unsigned type, unsigned *out)
-{
+int nvmlDeviceGetApplicationsClock(struct nvml_device *d, unsigned type, unsigned *out) {
     return clock_of(__func__, d, clock_app, 3, type, AL_NVML_ERROR_INVALID_ARGUMENT, out);
 }
 
-int nvmlDeviceGetDefaultApplicationsClock(struct nvml_device *d, unsigned type, unsigned *out)
-{
+int nvmlDeviceGetDefaultApplicationsClock(struct nvml_device *d, unsigned type, unsigned *out) {
     return clock_of(__func__, d, clock_default, 3, type, AL_NVML_ERROR_INVALID_ARGUMENT, out);
 }
 
-int nvmlDeviceGetMaxCustomerBoostClock(struct nvml_device *d, unsigned type, unsigned *out)
-{
+int nvmlDeviceGetMaxCustomerBoostClock(struct nvml_device *d, unsigned type, unsigned *out) {
     return clock_of(__func__, d, clock_max, 2, type == 2 ? 3 : type, AL_NVML_ERROR_INVALID_ARGUMENT, out);
 }
 
 // Clock ids: 0 now, 1 application, 2 default application, 3 the customer's maximum.
-int nvmlDeviceGetClock(struct nvml_device *d, unsigned type, unsigned id, unsigned *out)
-{
+int nvmlDeviceGetClock(struct nvml_device *d, unsigned type, unsigned id, unsigned *out) {
     static const enum al_gpu_metric *const tables[] = {clock_now, clock_app, clock_default, clock_max};
     static const unsigned known[] = {4, 3, 3, 2};
     if (id >= 4)
@@ -255,8 +235,7 @@ int nvmlDeviceGetClock(struct nvml_device *d, unsigned type, unsigned id, unsign
                     id ? AL_NVML_ERROR_INVALID_ARGUMENT : AL_NVML_ERROR_NOT_SUPPORTED, out);
 }
 
-int nvmlDeviceGetNumFans(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetNumFans(struct nvml_device *d, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -266,8 +245,7 @@ int nvmlDeviceGetNumFans(struct nvml_device *d, unsigned *out)
     return standin_end(out ? OK : AL_NVML_ERROR_INVALID_ARGUMENT);
 }
 
-int nvmlDeviceGetFanSpeed_v2(struct nvml_device *d, unsigned fan, unsigned *out)
-{
+int nvmlDeviceGetFanSpeed_v2(struct nvml_device *d, unsigned fan, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -276,36 +254,31 @@ int nvmlDeviceGetFanSpeed_v2(struct nvml_device *d, unsigned fan, unsigned *out)
     return standin_end(result == AL_NVML_ERROR_NOT_SUPPORTED ? AL_NVML_ERROR_INVALID_ARGUMENT : result);
 }
 
-static int engine(const char *function, struct nvml_device *d, enum al_gpu_metric metric, unsigned *out, unsigned *period_us)
-{
+static int engine(const char *function, struct nvml_device *d, enum al_gpu_metric metric, unsigned *out,
+                  unsigned *period_us) {
     int result = standin_metric_call(function, d, metric, PERCENT, period_us ? out : NULL);
     if (!result)
         *period_us = 100000; // 580.159
     return result;
 }
 
-int nvmlDeviceGetEncoderUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us)
-{
+int nvmlDeviceGetEncoderUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us) {
     return engine(__func__, d, AL_GPU_ENC_UTIL, out, period_us);
 }
 
-int nvmlDeviceGetDecoderUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us)
-{
+int nvmlDeviceGetDecoderUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us) {
     return engine(__func__, d, AL_GPU_DEC_UTIL, out, period_us);
 }
 
-int nvmlDeviceGetJpgUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us)
-{
+int nvmlDeviceGetJpgUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us) {
     return engine(__func__, d, AL_GPU_JPG_UTIL, out, period_us);
 }
 
-int nvmlDeviceGetOfaUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us)
-{
+int nvmlDeviceGetOfaUtilization(struct nvml_device *d, unsigned *out, unsigned *period_us) {
     return engine(__func__, d, AL_GPU_OFA_UTIL, out, period_us);
 }
 
-int nvmlDeviceGetViolationStatus(struct nvml_device *d, unsigned policy, struct nvml_violation_time *out)
-{
+int nvmlDeviceGetViolationStatus(struct nvml_device *d, unsigned policy, struct nvml_violation_time *out) {
     static const enum al_gpu_metric metrics[] = {
         AL_GPU_VIOL_POWER,    AL_GPU_VIOL_THERMAL,     AL_GPU_VIOL_SYNC_BOOST, AL_GPU_VIOL_BOARD_LIMIT,
         AL_GPU_VIOL_LOW_UTIL, AL_GPU_VIOL_RELIABILITY, AL_GPU_VIOL_TOTAL_APP,  AL_GPU_VIOL_TOTAL_BASE};

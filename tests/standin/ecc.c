@@ -16,8 +16,7 @@ static const enum al_gpu_metric totals[2][2] = {{AL_GPU_ECC_COR_VOL_TOTAL, AL_GP
 static const enum al_gpu_metric places[2][2][8] = {{LOCATIONS(COR_VOL), LOCATIONS(COR_AGG)},
                                                    {LOCATIONS(UNC_VOL), LOCATIONS(UNC_AGG)}};
 
-static int count_of(const char *function, struct nvml_device *d, enum al_gpu_metric metric, unsigned long long *out)
-{
+static int count_of(const char *function, struct nvml_device *d, enum al_gpu_metric metric, unsigned long long *out) {
     struct call c;
     uint64_t value = 0;
     int result = standin_begin(&c, function, d);
@@ -31,36 +30,38 @@ static int count_of(const char *function, struct nvml_device *d, enum al_gpu_met
     return standin_end(result);
 }
 
-int nvmlDeviceGetTotalEccErrors(struct nvml_device *d, unsigned type, unsigned counter, unsigned long long *out)
-{
+int nvmlDeviceGetTotalEccErrors(struct nvml_device *d, unsigned type, unsigned counter, unsigned long long *out) {
     if (type > 1 || counter > 1)
         out = NULL;
     return count_of(__func__, d, totals[type > 1 ? 0 : type][counter > 1 ? 0 : counter], out);
 }
 
 int nvmlDeviceGetMemoryErrorCounter(struct nvml_device *d, unsigned type, unsigned counter, unsigned location,
-                                    unsigned long long *out)
-{
+                                    unsigned long long *out) {
     if (type > 1 || counter > 1 || location > 7)
         return count_of(__func__, d, totals[0][0], NULL);
     return count_of(__func__, d, places[type][counter][location], out);
 }
 
-int nvmlDeviceGetSramEccErrorStatus(struct nvml_device *d, struct nvml_sram_errors *out)
-{
+int nvmlDeviceGetSramEccErrorStatus(struct nvml_device *d, struct nvml_sram_errors *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
         return result;
     if (!out || !VERSIONED(out, nvml_sram_errors, 1))
         return standin_end(out ? AL_NVML_ERROR_ARGUMENT_VERSION_MISMATCH : AL_NVML_ERROR_INVALID_ARGUMENT);
-    const struct { unsigned long long *to; enum al_gpu_metric metric; } parts[] = {
-        {&out->aggregateUncParity, AL_GPU_SRAM_UNC_AGG_PARITY}, {&out->aggregateUncSecDed, AL_GPU_SRAM_UNC_AGG_SECDED},
-        {&out->aggregateCor, AL_GPU_ECC_COR_AGG_SRAM},          {&out->volatileUncParity, AL_GPU_SRAM_UNC_VOL_PARITY},
-        {&out->volatileUncSecDed, AL_GPU_SRAM_UNC_VOL_SECDED},  {&out->volatileCor, AL_GPU_ECC_COR_VOL_SRAM},
-        {&out->aggregateUncBucketL2, AL_GPU_SRAM_UNC_AGG_L2},   {&out->aggregateUncBucketSm, AL_GPU_SRAM_UNC_AGG_SM},
-        {&out->aggregateUncBucketPcie, AL_GPU_SRAM_UNC_AGG_PCIE},
-        {&out->aggregateUncBucketMcu, AL_GPU_SRAM_UNC_AGG_MCU}, {&out->aggregateUncBucketOther, AL_GPU_SRAM_UNC_AGG_OTHER}};
+    const struct { unsigned long long *to; enum al_gpu_metric metric;
+    } parts[] = {{&out->aggregateUncParity, AL_GPU_SRAM_UNC_AGG_PARITY},
+                 {&out->aggregateUncSecDed, AL_GPU_SRAM_UNC_AGG_SECDED},
+                 {&out->aggregateCor, AL_GPU_ECC_COR_AGG_SRAM},
+                 {&out->volatileUncParity, AL_GPU_SRAM_UNC_VOL_PARITY},
+                 {&out->volatileUncSecDed, AL_GPU_SRAM_UNC_VOL_SECDED},
+                 {&out->volatileCor, AL_GPU_ECC_COR_VOL_SRAM},
+                 {&out->aggregateUncBucketL2, AL_GPU_SRAM_UNC_AGG_L2},
+                 {&out->aggregateUncBucketSm, AL_GPU_SRAM_UNC_AGG_SM},
+                 {&out->aggregateUncBucketPcie, AL_GPU_SRAM_UNC_AGG_PCIE},
+                 {&out->aggregateUncBucketMcu, AL_GPU_SRAM_UNC_AGG_MCU},
+                 {&out->aggregateUncBucketOther, AL_GPU_SRAM_UNC_AGG_OTHER}};
     uint64_t value = 0;
     result = standin_number(&c, AL_GPU_SRAM_UNC_AGG_PARITY, 1, &value);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !result; i++) {
@@ -76,8 +77,7 @@ int nvmlDeviceGetSramEccErrorStatus(struct nvml_device *d, struct nvml_sram_erro
 }
 
 // Addresses are made up; the count is the scenario's.
-int nvmlDeviceGetRetiredPages(struct nvml_device *d, unsigned cause, unsigned *count, unsigned long long *addresses)
-{
+int nvmlDeviceGetRetiredPages(struct nvml_device *d, unsigned cause, unsigned *count, unsigned long long *addresses) {
     static const enum al_gpu_metric metrics[] = {AL_GPU_RETIRED_SBE, AL_GPU_RETIRED_DBE};
     struct call c;
     unsigned have = 0;
@@ -96,14 +96,12 @@ int nvmlDeviceGetRetiredPages(struct nvml_device *d, unsigned cause, unsigned *c
     return standin_end(result);
 }
 
-int nvmlDeviceGetRetiredPagesPendingStatus(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetRetiredPagesPendingStatus(struct nvml_device *d, unsigned *out) {
     return standin_metric_call(__func__, d, AL_GPU_RETIRED_PENDING, 1, out);
 }
 
 int nvmlDeviceGetRemappedRows(struct nvml_device *d, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
-                              unsigned *failed)
-{
+                              unsigned *failed) {
     static const enum al_gpu_metric metrics[] = {AL_GPU_REMAP_COR, AL_GPU_REMAP_UNC, AL_GPU_REMAP_PENDING,
                                                  AL_GPU_REMAP_FAILED};
     unsigned *const to[] = {corrected, uncorrected, pending, failed};
@@ -116,8 +114,7 @@ int nvmlDeviceGetRemappedRows(struct nvml_device *d, unsigned *corrected, unsign
     return standin_end(result);
 }
 
-int nvmlDeviceGetRemappedRows_v2(struct nvml_device *d, struct nvml_remapped_rows_v2 *out)
-{
+int nvmlDeviceGetRemappedRows_v2(struct nvml_device *d, struct nvml_remapped_rows_v2 *out) {
     struct call c;
     struct nvml_remapped_rows_v2 r;
     int result = standin_begin(&c, __func__, d);
@@ -136,8 +133,7 @@ int nvmlDeviceGetRemappedRows_v2(struct nvml_device *d, struct nvml_remapped_row
     return standin_end(result);
 }
 
-int nvmlDeviceGetRowRemapperHistogram(struct nvml_device *d, struct nvml_row_remapper_histogram *out)
-{
+int nvmlDeviceGetRowRemapperHistogram(struct nvml_device *d, struct nvml_row_remapper_histogram *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -145,8 +141,9 @@ int nvmlDeviceGetRowRemapperHistogram(struct nvml_device *d, struct nvml_row_rem
     if (!out)
         return standin_end(AL_NVML_ERROR_INVALID_ARGUMENT);
     unsigned *const to[] = {&out->max, &out->high, &out->partial, &out->low, &out->none};
-    static const enum al_gpu_metric metrics[] = {AL_GPU_REMAP_HIST_MAX, AL_GPU_REMAP_HIST_HIGH, AL_GPU_REMAP_HIST_PARTIAL,
-                                                 AL_GPU_REMAP_HIST_LOW, AL_GPU_REMAP_HIST_NONE};
+    static const enum al_gpu_metric metrics[] = {AL_GPU_REMAP_HIST_MAX, AL_GPU_REMAP_HIST_HIGH,
+                                                 AL_GPU_REMAP_HIST_PARTIAL, AL_GPU_REMAP_HIST_LOW,
+                                                 AL_GPU_REMAP_HIST_NONE};
     for (int i = 0; i < 5 && !result; i++)
         result = standin_u32(&c, metrics[i], 1, to[i]);
     return standin_end(result);

@@ -19,8 +19,7 @@ struct nvml_event_set {
     size_t next, count;
 };
 
-int nvmlDeviceGetSupportedEventTypes(struct nvml_device *d, unsigned long long *out)
-{
+int nvmlDeviceGetSupportedEventTypes(struct nvml_device *d, unsigned long long *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -30,8 +29,7 @@ int nvmlDeviceGetSupportedEventTypes(struct nvml_device *d, unsigned long long *
     return standin_end(out ? OK : AL_NVML_ERROR_INVALID_ARGUMENT);
 }
 
-int nvmlEventSetCreate(struct nvml_event_set **out)
-{
+int nvmlEventSetCreate(struct nvml_event_set **out) {
     struct call c;
     int result = standin_begin_system(&c, __func__);
     if (result)
@@ -46,8 +44,7 @@ int nvmlEventSetCreate(struct nvml_event_set **out)
     return standin_end(*out ? OK : AL_NVML_ERROR_MEMORY);
 }
 
-int nvmlEventSetFree(struct nvml_event_set *set)
-{
+int nvmlEventSetFree(struct nvml_event_set *set) {
     struct call c;
     int result = standin_begin_system(&c, __func__);
     if (result)
@@ -56,8 +53,7 @@ int nvmlEventSetFree(struct nvml_event_set *set)
     return standin_end(set ? OK : AL_NVML_ERROR_INVALID_ARGUMENT);
 }
 
-int nvmlDeviceRegisterEvents(struct nvml_device *d, unsigned long long types, struct nvml_event_set *set)
-{
+int nvmlDeviceRegisterEvents(struct nvml_device *d, unsigned long long types, struct nvml_event_set *set) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -70,8 +66,7 @@ int nvmlDeviceRegisterEvents(struct nvml_device *d, unsigned long long types, st
 }
 
 // The next event of the set up to now; false when there is none.
-static bool next_event(struct call *c, struct nvml_event_set *set, struct nvml_event_data *out)
-{
+static bool next_event(struct call *c, struct nvml_event_set *set, struct nvml_event_data *out) {
     for (;;) {
         if (set->next == set->count) {
             if (set->seen_ns >= c->at_ns)
@@ -92,8 +87,8 @@ static bool next_event(struct call *c, struct nvml_event_set *set, struct nvml_e
     }
 }
 
-static int wait_event(const char *function, struct nvml_event_set *set, struct nvml_event_data *out, unsigned timeout_ms)
-{
+static int wait_event(const char *function, struct nvml_event_set *set, struct nvml_event_data *out,
+                      unsigned timeout_ms) {
     struct call c;
     int64_t end_ns = al_monotonic_ns() + (int64_t)timeout_ms * AL_NS_PER_MS;
     for (;;) {
@@ -113,12 +108,10 @@ static int wait_event(const char *function, struct nvml_event_set *set, struct n
     }
 }
 
-int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event_data *out, unsigned timeout_ms)
-{
+int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event_data *out, unsigned timeout_ms) {
     return wait_event(__func__, set, out, timeout_ms);
 }
 
-int nvmlEventSetWait(struct nvml_event_set *set, struct nvml_event_data *out, unsigned timeout_ms)
-{
+int nvmlEventSetWait(struct nvml_event_set *set, struct nvml_event_data *out, unsigned timeout_ms) {
     return wait_event(__func__, set, out, timeout_ms);
 }

@@ -23,7 +23,8 @@ struct field {
     enum scope scope;
 };
 
-#define ROW(id, metric, scale, type, scope) {AL_NVML_FI_##id, AL_GPU_##metric, NO_METRIC, scale, AL_NVML_VALUE_##type, scope}
+#define ROW(id, metric, scale, type, scope) \
+    {AL_NVML_FI_##id, AL_GPU_##metric, NO_METRIC, scale, AL_NVML_VALUE_##type, scope}
 
 static const struct field fields[] = {
     {3, AL_GPU_ECC_COR_VOL_TOTAL, NO_METRIC, 1, AL_NVML_VALUE_UNSIGNED_LONG_LONG, ANY},
@@ -79,8 +80,7 @@ static const struct { unsigned id; enum al_attr attr; int type; } attributes[] =
 };
 
 // An unsigned int takes 4 bytes of the union and leaves the rest as it was (580.159).
-static void put(struct nvml_field_value *f, int type, uint64_t value)
-{
+static void put(struct nvml_field_value *f, int type, uint64_t value) {
     f->valueType = type;
     if (type == AL_NVML_VALUE_UNSIGNED_INT)
         f->value.uiVal = value > UINT32_MAX ? UINT32_MAX : (unsigned)value;
@@ -88,8 +88,7 @@ static void put(struct nvml_field_value *f, int type, uint64_t value)
         f->value.ullVal = value;
 }
 
-static int scoped(const struct call *c, const struct field *row, unsigned scope, uint64_t *ret)
-{
+static int scoped(const struct call *c, const struct field *row, unsigned scope, uint64_t *ret) {
     enum al_gpu_metric metric = row->metric;
     if (row->scope == POWER || row->scope == LIMIT) {
         if (scope > 2 || (row->scope == LIMIT && scope == 2))
@@ -104,8 +103,7 @@ static int scoped(const struct call *c, const struct field *row, unsigned scope,
     return result;
 }
 
-static int answer(const struct call *c, struct nvml_field_value *f)
-{
+static int answer(const struct call *c, struct nvml_field_value *f) {
     uint64_t value = 0;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].id == f->fieldId) {
@@ -123,8 +121,7 @@ static int answer(const struct call *c, struct nvml_field_value *f)
     return AL_NVML_ERROR_NOT_SUPPORTED;
 }
 
-int nvmlDeviceGetFieldValues(struct nvml_device *d, int count, struct nvml_field_value *values)
-{
+int nvmlDeviceGetFieldValues(struct nvml_device *d, int count, struct nvml_field_value *values) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)

@@ -40,8 +40,8 @@ NUMBER(nvmlDeviceGetMemoryBusWidth, BUS_WIDTH)
 NUMBER(nvmlDeviceGetDefaultEccMode, ECC_MODE)
 NUMBER(nvmlDeviceGetInforomConfigurationChecksum, INFOROM_CHECKSUM)
 
-static int pair(const char *function, struct nvml_device *d, enum al_attr first, enum al_attr second, unsigned *a, unsigned *b)
-{
+static int pair(const char *function, struct nvml_device *d, enum al_attr first, enum al_attr second, unsigned *a,
+                unsigned *b) {
     struct call c;
     int result = standin_begin(&c, function, d);
     if (result)
@@ -63,10 +63,10 @@ PAIR(nvmlDeviceGetGpuOperationMode, GOM, GOM_PENDING)
 PAIR(nvmlDeviceGetEccMode, ECC_MODE, ECC_MODE_PENDING)
 PAIR(nvmlDeviceGetMigMode, MIG_MODE, MIG_MODE_PENDING)
 
-int nvmlDeviceGetCudaComputeCapability(struct nvml_device *d, int *major, int *minor)
-{
+int nvmlDeviceGetCudaComputeCapability(struct nvml_device *d, int *major, int *minor) {
     unsigned a = 0, b = 0;
-    int result = pair(__func__, d, AL_ATTR_COMPUTE_CAP_MAJOR, AL_ATTR_COMPUTE_CAP_MINOR, major ? &a : NULL, minor ? &b : NULL);
+    int result =
+        pair(__func__, d, AL_ATTR_COMPUTE_CAP_MAJOR, AL_ATTR_COMPUTE_CAP_MINOR, major ? &a : NULL, minor ? &b : NULL);
     if (!result) {
         *major = (int)a;
         *minor = (int)b;
@@ -74,8 +74,7 @@ int nvmlDeviceGetCudaComputeCapability(struct nvml_device *d, int *major, int *m
     return result;
 }
 
-int nvmlDeviceGetInforomVersion(struct nvml_device *d, unsigned object, char *out, unsigned size)
-{
+int nvmlDeviceGetInforomVersion(struct nvml_device *d, unsigned object, char *out, unsigned size) {
     static const enum al_attr attrs[] = {AL_ATTR_INFOROM_OEM, AL_ATTR_INFOROM_ECC, AL_ATTR_INFOROM_POWER};
     struct call c;
     int result = standin_begin(&c, __func__, d);
@@ -86,8 +85,7 @@ int nvmlDeviceGetInforomVersion(struct nvml_device *d, unsigned object, char *ou
     return standin_end(standin_attr_text(&c, attrs[object], out, size));
 }
 
-int nvmlDeviceValidateInforom(struct nvml_device *d)
-{
+int nvmlDeviceValidateInforom(struct nvml_device *d) {
     struct call c;
     unsigned valid = 0;
     int result = standin_begin(&c, __func__, d);
@@ -97,13 +95,11 @@ int nvmlDeviceValidateInforom(struct nvml_device *d)
     return standin_end(result || valid ? result : AL_NVML_ERROR_CORRUPTED_INFOROM);
 }
 
-int nvmlDeviceGetGspFirmwareVersion(struct nvml_device *d, char *out)
-{
+int nvmlDeviceGetGspFirmwareVersion(struct nvml_device *d, char *out) {
     return standin_text_call(__func__, d, AL_ATTR_GSP_VERSION, out, 80);
 }
 
-int nvmlDeviceGetMultiGpuBoard(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetMultiGpuBoard(struct nvml_device *d, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -119,8 +115,7 @@ struct place {
     char text[32], legacy[16];
 };
 
-static int place_of(const struct call *c, struct place *p)
-{
+static int place_of(const struct call *c, struct place *p) {
     struct al_attr_value v;
     unsigned function = 0;
     memset(p, 0, sizeof *p);
@@ -130,7 +125,8 @@ static int place_of(const struct call *c, struct place *p)
     if (sscanf(v.text, "%8x:%2x:%2x.%1x", &p->domain, &p->bus, &p->device, &function) != 4)
         return AL_NVML_ERROR_UNKNOWN;
     snprintf(p->text, sizeof p->text, "%.31s", v.text);
-    snprintf(p->legacy, sizeof p->legacy, "%04X:%02X:%02X.%x", p->domain & 0xffff, p->bus & 0xff, p->device & 0xff, function);
+    snprintf(p->legacy, sizeof p->legacy, "%04X:%02X:%02X.%x", p->domain & 0xffff, p->bus & 0xff, p->device & 0xff,
+             function);
     standin_attr_u32(c, AL_ATTR_PCI_DEVICE_ID, &p->id);
     standin_attr_u32(c, AL_ATTR_PCI_SUBSYSTEM_ID, &p->subsystem);
     standin_attr_u32(c, AL_ATTR_PCI_BASE_CLASS, &p->base_class);
@@ -138,8 +134,7 @@ static int place_of(const struct call *c, struct place *p)
     return OK;
 }
 
-int nvmlDeviceGetPciInfo_v3(struct nvml_device *d, struct nvml_pci_info *out)
-{
+int nvmlDeviceGetPciInfo_v3(struct nvml_device *d, struct nvml_pci_info *out) {
     struct call c;
     struct place p;
     int result = standin_begin(&c, __func__, d);
@@ -155,8 +150,7 @@ int nvmlDeviceGetPciInfo_v3(struct nvml_device *d, struct nvml_pci_info *out)
     return standin_end(result);
 }
 
-static int old_pci_info(const char *function, struct nvml_device *d, struct nvml_pci_info_v2 *out)
-{
+static int old_pci_info(const char *function, struct nvml_device *d, struct nvml_pci_info_v2 *out) {
     struct call c;
     struct place p;
     int result = standin_begin(&c, function, d);
@@ -171,18 +165,15 @@ static int old_pci_info(const char *function, struct nvml_device *d, struct nvml
     return standin_end(result);
 }
 
-int nvmlDeviceGetPciInfo_v2(struct nvml_device *d, struct nvml_pci_info_v2 *out)
-{
+int nvmlDeviceGetPciInfo_v2(struct nvml_device *d, struct nvml_pci_info_v2 *out) {
     return old_pci_info(__func__, d, out);
 }
 
-int nvmlDeviceGetPciInfo(struct nvml_device *d, struct nvml_pci_info_v2 *out)
-{
+int nvmlDeviceGetPciInfo(struct nvml_device *d, struct nvml_pci_info_v2 *out) {
     return old_pci_info(__func__, d, out);
 }
 
-int nvmlDeviceGetPciInfoExt(struct nvml_device *d, struct nvml_pci_info_ext *out)
-{
+int nvmlDeviceGetPciInfoExt(struct nvml_device *d, struct nvml_pci_info_ext *out) {
     struct call c;
     struct place p;
     int result = standin_begin(&c, __func__, d);

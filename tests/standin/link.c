@@ -17,8 +17,7 @@ METRIC(nvmlDeviceGetMaxPcieLinkWidth, PCIE_WIDTH_MAX)
 METRIC(nvmlDeviceGetPcieReplayCounter, PCIE_REPLAY)
 
 // In kB/s. The driver counts for 20 ms before it answers; the stand-in does not make anybody wait.
-int nvmlDeviceGetPcieThroughput(struct nvml_device *d, unsigned counter, unsigned *out)
-{
+int nvmlDeviceGetPcieThroughput(struct nvml_device *d, unsigned counter, unsigned *out) {
     static const enum al_gpu_metric metrics[] = {AL_GPU_PCIE_TX, AL_GPU_PCIE_RX};
     struct call c;
     int result = standin_begin(&c, __func__, d);
@@ -27,16 +26,14 @@ int nvmlDeviceGetPcieThroughput(struct nvml_device *d, unsigned counter, unsigne
     return standin_end(counter < 2 ? standin_u32(&c, metrics[counter], 1e-3, out) : AL_NVML_ERROR_INVALID_ARGUMENT);
 }
 
-static int link_count(const struct call *c, unsigned *ret)
-{
+static int link_count(const struct call *c, unsigned *ret) {
     unsigned count = 0;
     int result = standin_u32(c, AL_GPU_NVLINK_LINKS, 1, &count);
     *ret = count;
     return result;
 }
 
-int nvmlDeviceGetNvLinkState(struct nvml_device *d, unsigned link, unsigned *out)
-{
+int nvmlDeviceGetNvLinkState(struct nvml_device *d, unsigned link, unsigned *out) {
     struct call c;
     unsigned count = 0, active = 0;
     int result = standin_begin(&c, __func__, d);
@@ -53,8 +50,7 @@ int nvmlDeviceGetNvLinkState(struct nvml_device *d, unsigned link, unsigned *out
 }
 
 // A scenario knows totals: they stand on link 0.
-int nvmlDeviceGetNvLinkErrorCounter(struct nvml_device *d, unsigned link, unsigned counter, unsigned long long *out)
-{
+int nvmlDeviceGetNvLinkErrorCounter(struct nvml_device *d, unsigned link, unsigned counter, unsigned long long *out) {
     static const enum al_gpu_metric metrics[] = {AL_GPU_NVLINK_REPLAY, AL_GPU_NVLINK_RECOVERY, AL_GPU_NVLINK_CRC};
     struct call c;
     unsigned count = 0;

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int nvmlDeviceGetMaxMigDeviceCount(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetMaxMigDeviceCount(struct nvml_device *d, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -18,8 +17,7 @@ int nvmlDeviceGetMaxMigDeviceCount(struct nvml_device *d, unsigned *out)
     return standin_end(OK);
 }
 
-int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *d, unsigned index, struct nvml_device **out)
-{
+int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *d, unsigned index, struct nvml_device **out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -31,8 +29,7 @@ int nvmlDeviceGetMigDeviceHandleByIndex(struct nvml_device *d, unsigned index, s
     return standin_end(OK);
 }
 
-int nvmlDeviceIsMigDeviceHandle(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceIsMigDeviceHandle(struct nvml_device *d, unsigned *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -42,8 +39,7 @@ int nvmlDeviceIsMigDeviceHandle(struct nvml_device *d, unsigned *out)
     return standin_end(out ? OK : AL_NVML_ERROR_INVALID_ARGUMENT);
 }
 
-int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct nvml_device *d, struct nvml_device **out)
-{
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct nvml_device *d, struct nvml_device **out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -54,24 +50,20 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct nvml_device *d, struct n
     return standin_end(OK);
 }
 
-static int instance(const char *function, struct nvml_device *d, enum al_attr attr, unsigned *out)
-{
+static int instance(const char *function, struct nvml_device *d, enum al_attr attr, unsigned *out) {
     int result = standin_attr_call(function, d, attr, out);
     return result == AL_NVML_ERROR_NOT_SUPPORTED ? AL_NVML_ERROR_INVALID_ARGUMENT : result;
 }
 
-int nvmlDeviceGetGpuInstanceId(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetGpuInstanceId(struct nvml_device *d, unsigned *out) {
     return instance(__func__, d, AL_ATTR_GPU_INSTANCE, out);
 }
 
-int nvmlDeviceGetComputeInstanceId(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetComputeInstanceId(struct nvml_device *d, unsigned *out) {
     return instance(__func__, d, AL_ATTR_COMPUTE_INSTANCE, out);
 }
 
-int nvmlDeviceGetIndex(struct nvml_device *d, unsigned *out)
-{
+int nvmlDeviceGetIndex(struct nvml_device *d, unsigned *out) {
     struct call c;
     const uint32_t *gpus;
     int result = standin_begin(&c, __func__, d);
@@ -88,8 +80,7 @@ int nvmlDeviceGetIndex(struct nvml_device *d, unsigned *out)
 }
 
 // "1c.2g.35gb": compute slices, GPU slices. Multiprocessors as an H200 has them: 16 a slice, 132 for all 7.
-static int attributes(const char *function, struct nvml_device *d, struct nvml_attributes *out)
-{
+static int attributes(const char *function, struct nvml_device *d, struct nvml_attributes *out) {
     struct call c;
     unsigned compute = 0, slices = 0;
     uint64_t mib = 0;
@@ -106,17 +97,18 @@ static int attributes(const char *function, struct nvml_device *d, struct nvml_a
         compute = slices;
     }
     standin_number(&c, AL_GPU_MEM_TOTAL, 1.0 / 1048576, &mib);
-    *out = (struct nvml_attributes){.multiprocessorCount = compute == 7 ? 132 : compute * 16, .sharedCopyEngineCount = slices,
-                                    .gpuInstanceSliceCount = slices, .computeInstanceSliceCount = compute, .memorySizeMB = mib};
+    *out = (struct nvml_attributes){.multiprocessorCount = compute == 7 ? 132 : compute * 16,
+                                    .sharedCopyEngineCount = slices,
+                                    .gpuInstanceSliceCount = slices,
+                                    .computeInstanceSliceCount = compute,
+                                    .memorySizeMB = mib};
     return standin_end(OK);
 }
 
-int nvmlDeviceGetAttributes_v2(struct nvml_device *d, struct nvml_attributes *out)
-{
+int nvmlDeviceGetAttributes_v2(struct nvml_device *d, struct nvml_attributes *out) {
     return attributes(__func__, d, out);
 }
 
-int nvmlDeviceGetAttributes(struct nvml_device *d, struct nvml_attributes *out)
-{
+int nvmlDeviceGetAttributes(struct nvml_device *d, struct nvml_attributes *out) {
     return attributes(__func__, d, out);
 }

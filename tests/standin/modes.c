@@ -7,8 +7,7 @@
 
 // A struct of a version word and one number.
 static int versioned(const char *function, struct nvml_device *d, enum al_attr attr, unsigned *version, unsigned want,
-                     unsigned *out)
-{
+                     unsigned *out) {
     struct call c;
     int result = standin_begin(&c, function, d);
     if (result)
@@ -18,21 +17,18 @@ static int versioned(const char *function, struct nvml_device *d, enum al_attr a
     return standin_end(standin_attr_u32(&c, attr, out));
 }
 
-int nvmlDeviceGetAddressingMode(struct nvml_device *d, struct nvml_addressing_mode *out)
-{
-    return versioned(__func__, d, AL_ATTR_ADDRESSING, out ? &out->version : NULL, NVML_WORD(struct nvml_addressing_mode, 1),
-                     out ? &out->value : NULL);
+int nvmlDeviceGetAddressingMode(struct nvml_device *d, struct nvml_addressing_mode *out) {
+    return versioned(__func__, d, AL_ATTR_ADDRESSING, out ? &out->version : NULL,
+                     NVML_WORD(struct nvml_addressing_mode, 1), out ? &out->value : NULL);
 }
 
-int nvmlDeviceGetVgpuHeterogeneousMode(struct nvml_device *d, struct nvml_vgpu_heterogeneous *out)
-{
+int nvmlDeviceGetVgpuHeterogeneousMode(struct nvml_device *d, struct nvml_vgpu_heterogeneous *out) {
     return versioned(__func__, d, AL_ATTR_VGPU_HETEROGENEOUS, out ? &out->version : NULL,
                      NVML_WORD(struct nvml_vgpu_heterogeneous, 1), out ? &out->mode : NULL);
 }
 
 int nvmlDeviceGetDramEncryptionMode(struct nvml_device *d, struct nvml_dram_encryption *current,
-                                    struct nvml_dram_encryption *pending)
-{
+                                    struct nvml_dram_encryption *pending) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -42,16 +38,15 @@ int nvmlDeviceGetDramEncryptionMode(struct nvml_device *d, struct nvml_dram_encr
     if (!VERSIONED(current, nvml_dram_encryption, 1) || !VERSIONED(pending, nvml_dram_encryption, 1))
         return standin_end(AL_NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     result = standin_attr_u32(&c, AL_ATTR_DRAM_ENCRYPTION, &current->encryptionState);
-    return standin_end(result ? result : standin_attr_u32(&c, AL_ATTR_DRAM_ENCRYPTION_PENDING, &pending->encryptionState));
+    return standin_end(result ? result
+                              : standin_attr_u32(&c, AL_ATTR_DRAM_ENCRYPTION_PENDING, &pending->encryptionState));
 }
 
-int nvmlDeviceGetC2cModeInfoV(struct nvml_device *d, struct nvml_c2c_mode *out)
-{
+int nvmlDeviceGetC2cModeInfoV(struct nvml_device *d, struct nvml_c2c_mode *out) {
     return standin_attr_call(__func__, d, AL_ATTR_C2C_MODE, out ? &out->isC2cEnabled : NULL);
 }
 
-static int supported_reasons(const char *function, struct nvml_device *d, unsigned long long *out)
-{
+static int supported_reasons(const char *function, struct nvml_device *d, unsigned long long *out) {
     unsigned bits = 0;
     int result = standin_attr_call(function, d, AL_ATTR_CLOCKS_SUPPORTED_REASONS, out ? &bits : NULL);
     if (!result)
@@ -59,18 +54,15 @@ static int supported_reasons(const char *function, struct nvml_device *d, unsign
     return result;
 }
 
-int nvmlDeviceGetSupportedClocksEventReasons(struct nvml_device *d, unsigned long long *out)
-{
+int nvmlDeviceGetSupportedClocksEventReasons(struct nvml_device *d, unsigned long long *out) {
     return supported_reasons(__func__, d, out);
 }
 
-int nvmlDeviceGetSupportedClocksThrottleReasons(struct nvml_device *d, unsigned long long *out)
-{
+int nvmlDeviceGetSupportedClocksThrottleReasons(struct nvml_device *d, unsigned long long *out) {
     return supported_reasons(__func__, d, out);
 }
 
-int nvmlDeviceGetEncoderStats(struct nvml_device *d, unsigned *sessions, unsigned *fps, unsigned *latency)
-{
+int nvmlDeviceGetEncoderStats(struct nvml_device *d, unsigned *sessions, unsigned *fps, unsigned *latency) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -81,8 +73,7 @@ int nvmlDeviceGetEncoderStats(struct nvml_device *d, unsigned *sessions, unsigne
     return standin_end(result ? result : standin_attr_u32(&c, AL_ATTR_ENCODER_LATENCY, latency));
 }
 
-int nvmlDeviceGetConfComputeProtectedMemoryUsage(struct nvml_device *d, struct nvml_memory *out)
-{
+int nvmlDeviceGetConfComputeProtectedMemoryUsage(struct nvml_device *d, struct nvml_memory *out) {
     static const enum al_attr attrs[] = {AL_ATTR_PROTECTED_TOTAL, AL_ATTR_PROTECTED_FREE, AL_ATTR_PROTECTED_USED};
     unsigned long long got[3];
     struct call c;
@@ -103,8 +94,7 @@ int nvmlDeviceGetConfComputeProtectedMemoryUsage(struct nvml_device *d, struct n
 }
 
 // "01234567-89ab-…" to bytes; dashes are skipped.
-static void uuid_bytes(const char *text, unsigned char *out, size_t size)
-{
+static void uuid_bytes(const char *text, unsigned char *out, size_t size) {
     memset(out, 0, size);
     for (size_t i = 0; i < size && *text;) {
         char two[3] = {text[0], text[1], 0};
@@ -119,8 +109,7 @@ static void uuid_bytes(const char *text, unsigned char *out, size_t size)
     }
 }
 
-static int fabric(const struct call *c, struct nvml_fabric_v3 *out)
-{
+static int fabric(const struct call *c, struct nvml_fabric_v3 *out) {
     struct al_attr_value v;
     unsigned state = 0, status = 0, clique = 0, mask = 0, summary = 0;
     int result = standin_attr_u32(c, AL_ATTR_FABRIC_STATE, &state);
@@ -131,14 +120,16 @@ static int fabric(const struct call *c, struct nvml_fabric_v3 *out)
     standin_attr_u32(c, AL_ATTR_FABRIC_HEALTH, &mask);
     standin_attr_u32(c, AL_ATTR_FABRIC_SUMMARY, &summary);
     al_scenario_gpu_attr(c->s, c->gpu, AL_ATTR_FABRIC_CLUSTER, c->at_ns, &v);
-    *out = (struct nvml_fabric_v3){.status = (int)status, .cliqueId = clique, .state = (unsigned char)state, .healthMask = mask,
+    *out = (struct nvml_fabric_v3){.status = (int)status,
+                                   .cliqueId = clique,
+                                   .state = (unsigned char)state,
+                                   .healthMask = mask,
                                    .healthSummary = (unsigned char)summary};
     uuid_bytes(v.status == AL_STATUS_OK ? v.text : "", out->clusterUuid, sizeof out->clusterUuid);
     return OK;
 }
 
-int nvmlDeviceGetGpuFabricInfo(struct nvml_device *d, struct nvml_fabric_v1 *out)
-{
+int nvmlDeviceGetGpuFabricInfo(struct nvml_device *d, struct nvml_fabric_v1 *out) {
     struct call c;
     struct nvml_fabric_v3 f;
     int result = standin_begin(&c, __func__, d);
@@ -153,8 +144,7 @@ int nvmlDeviceGetGpuFabricInfo(struct nvml_device *d, struct nvml_fabric_v1 *out
 }
 
 // With state 0 (not supported) 580.159 fills the state alone.
-int nvmlDeviceGetGpuFabricInfoV(struct nvml_device *d, struct nvml_fabric_v3 *out)
-{
+int nvmlDeviceGetGpuFabricInfoV(struct nvml_device *d, struct nvml_fabric_v3 *out) {
     struct call c;
     struct nvml_fabric_v3 f;
     int result = standin_begin(&c, __func__, d);
@@ -180,8 +170,7 @@ int nvmlDeviceGetGpuFabricInfoV(struct nvml_device *d, struct nvml_fabric_v3 *ou
     return standin_end(OK);
 }
 
-int nvmlDeviceGetPlatformInfo(struct nvml_device *d, struct nvml_platform_v2 *out)
-{
+int nvmlDeviceGetPlatformInfo(struct nvml_device *d, struct nvml_platform_v2 *out) {
     struct call c;
     struct al_attr_value guid, chassis;
     unsigned slot = 0, tray = 0, host = 0, peer = 0, module = 0;
@@ -216,8 +205,7 @@ int nvmlDeviceGetPlatformInfo(struct nvml_device *d, struct nvml_platform_v2 *ou
     return standin_end(OK);
 }
 
-int nvmlDeviceGetVgpuCapabilities(struct nvml_device *d, unsigned capability, unsigned *out)
-{
+int nvmlDeviceGetVgpuCapabilities(struct nvml_device *d, unsigned capability, unsigned *out) {
     static const struct { unsigned capability; enum al_attr attr; } caps[] = {
         {AL_NVML_VGPU_CAP_FRACTIONAL, AL_ATTR_VGPU_FRACTIONAL},
         {AL_NVML_VGPU_CAP_TIMESLICE_PROFILES, AL_ATTR_VGPU_TIMESLICE_PROFILE},
@@ -235,8 +223,7 @@ int nvmlDeviceGetVgpuCapabilities(struct nvml_device *d, unsigned capability, un
 }
 
 // Driver wide, but kept as an attribute of each GPU: the first speaks.
-int nvmlGetVgpuDriverCapabilities(unsigned capability, unsigned *out)
-{
+int nvmlGetVgpuDriverCapabilities(unsigned capability, unsigned *out) {
     struct call c;
     const uint32_t *gpus;
     int result = standin_begin_system(&c, __func__);

@@ -14,8 +14,7 @@ struct rows {
 };
 
 // The rows of a device and, for a board that is cut up, of its MIG devices.
-static int collect(const struct call *c, struct rows *ret)
-{
+static int collect(const struct call *c, struct rows *ret) {
     memset(ret, 0, sizeof *ret);
     for (uint32_t n = 0, gpu = c->gpu; gpu != UINT32_MAX; gpu = standin_children(c, c->gpu, n++)) {
         size_t more = al_scenario_rows(c->s, gpu, c->at_ns, NULL, 0);
@@ -37,15 +36,13 @@ static int collect(const struct call *c, struct rows *ret)
     return OK;
 }
 
-static uint64_t memory(const struct al_proc_gpu *row)
-{
+static uint64_t memory(const struct al_proc_gpu *row) {
     return row->memory_bytes.status == AL_STATUS_OK ? (uint64_t)row->memory_bytes.num : AL_NVML_VALUE_NOT_AVAILABLE;
 }
 
 // How 580.159 uses the count: too small a one is answered by the number there is, and with a buffer that is NULL though
 // the count says otherwise, by "invalid argument".
-static int copy_rows(const struct rows *rows, uint32_t type, unsigned *count, void *out, bool v1)
-{
+static int copy_rows(const struct rows *rows, uint32_t type, unsigned *count, void *out, bool v1) {
     unsigned have = 0, room = *count;
     for (size_t i = 0; i < rows->count; i++)
         have += (rows->row[i].type & type) != 0;
@@ -62,23 +59,21 @@ static int copy_rows(const struct rows *rows, uint32_t type, unsigned *count, vo
         if (v1)
             ((struct nvml_process_v1 *)out)[n] = (struct nvml_process_v1){(unsigned)row->pid, memory(row)};
         else
-            ((struct nvml_process_v2 *)out)[n] = (struct nvml_process_v2){(unsigned)row->pid, memory(row), row->gpu_instance,
-                                                                          row->compute_instance};
+            ((struct nvml_process_v2 *)out)[n] =
+                (struct nvml_process_v2){(unsigned)row->pid, memory(row), row->gpu_instance, row->compute_instance};
         n++;
     }
     return OK;
 }
 
-static int list_rows(const struct call *c, struct rows *rows)
-{
+static int list_rows(const struct call *c, struct rows *rows) {
     uint32_t processes, utilization;
     al_scenario_list_status(c->s, c->gpu, c->at_ns, &processes, &utilization);
     int result = standin_result(processes);
     return result ? result : collect(c, rows);
 }
 
-static int list(const char *function, struct nvml_device *d, uint32_t type, unsigned *count, void *out, bool v1)
-{
+static int list(const char *function, struct nvml_device *d, uint32_t type, unsigned *count, void *out, bool v1) {
     struct call c;
     struct rows rows;
     int result = standin_begin(&c, function, d);
@@ -113,8 +108,7 @@ LISTS(Graphics, AL_PROC_GRAPHICS)
 LISTS(MPSCompute, AL_PROC_MPS)
 
 // Modes: 0 compute, 1 graphics, 2 MPS.
-int nvmlDeviceGetRunningProcessDetailList(struct nvml_device *d, struct nvml_process_details *out)
-{
+int nvmlDeviceGetRunningProcessDetailList(struct nvml_device *d, struct nvml_process_details *out) {
     static const uint32_t types[] = {AL_PROC_COMPUTE, AL_PROC_GRAPHICS, AL_PROC_MPS};
     struct call c;
     struct rows rows;
@@ -143,14 +137,12 @@ int nvmlDeviceGetRunningProcessDetailList(struct nvml_device *d, struct nvml_pro
     return standin_end(have > room ? AL_NVML_ERROR_INSUFFICIENT_SIZE : OK);
 }
 
-static unsigned percent(struct al_value v)
-{
+static unsigned percent(struct al_value v) {
     return v.status == AL_STATUS_OK ? (unsigned)(v.num * 100 + 0.5) : 0;
 }
 
 // What ran since last_seen: one entry a process, stamped with the driver's last sample. Idle processes have none.
-static int utilisation(const struct call *c, unsigned *count, uint64_t last_seen, struct nvml_process_util **ret)
-{
+static int utilisation(const struct call *c, unsigned *count, uint64_t last_seen, struct nvml_process_util **ret) {
     struct rows rows;
     uint32_t processes, utilization;
     al_scenario_list_status(c->s, c->gpu, c->at_ns, &processes, &utilization);
@@ -186,8 +178,7 @@ static int utilisation(const struct call *c, unsigned *count, uint64_t last_seen
 }
 
 int nvmlDeviceGetProcessUtilization(struct nvml_device *d, struct nvml_process_sample *out, unsigned *count,
-                                    unsigned long long last_seen)
-{
+                                    unsigned long long last_seen) {
     struct call c;
     struct nvml_process_util *all = NULL;
     int result = standin_begin(&c, __func__, d);
@@ -197,14 +188,13 @@ int nvmlDeviceGetProcessUtilization(struct nvml_device *d, struct nvml_process_s
     if (!result && !out)
         result = AL_NVML_ERROR_INVALID_ARGUMENT;
     for (unsigned i = 0; !result && i < *count; i++)
-        out[i] = (struct nvml_process_sample){all[i].pid, all[i].timeStamp, all[i].smUtil, all[i].memUtil, all[i].encUtil,
-                                              all[i].decUtil};
+        out[i] = (struct nvml_process_sample){all[i].pid,     all[i].timeStamp, all[i].smUtil,
+                                              all[i].memUtil, all[i].encUtil,   all[i].decUtil};
     free(all);
     return standin_end(result);
 }
 
-int nvmlDeviceGetProcessesUtilizationInfo(struct nvml_device *d, struct nvml_processes_util *out)
-{
+int nvmlDeviceGetProcessesUtilizationInfo(struct nvml_device *d, struct nvml_processes_util *out) {
     struct call c;
     struct nvml_process_util *all = NULL;
     int result = standin_begin(&c, __func__, d);
@@ -222,8 +212,7 @@ int nvmlDeviceGetProcessesUtilizationInfo(struct nvml_device *d, struct nvml_pro
 }
 
 // The first argument of a process that really runs; what the driver says of one that the scenario does not describe.
-static int real_name(unsigned pid, char *out, size_t size)
-{
+static int real_name(unsigned pid, char *out, size_t size) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
     FILE *f = fopen(path, "re");
@@ -235,8 +224,7 @@ static int real_name(unsigned pid, char *out, size_t size)
     return out[0] ? OK : AL_NVML_ERROR_NO_DATA;
 }
 
-static int name_of(const struct call *c, unsigned pid, char *out, size_t size)
-{
+static int name_of(const struct call *c, unsigned pid, char *out, size_t size) {
     const struct al_proc *p = al_scenario_proc(c->s, (pid_t)pid, c->at_ns);
     bool listed = false;
     out[0] = 0;
@@ -262,8 +250,7 @@ static int name_of(const struct call *c, unsigned pid, char *out, size_t size)
     return result == AL_NVML_ERROR_NOT_FOUND && p && listed ? AL_NVML_ERROR_NO_DATA : result;
 }
 
-int nvmlSystemGetProcessName(unsigned pid, char *out, unsigned size)
-{
+int nvmlSystemGetProcessName(unsigned pid, char *out, unsigned size) {
     struct call c;
     char name[1024];
     int result = standin_begin_system(&c, __func__);
@@ -277,8 +264,7 @@ int nvmlSystemGetProcessName(unsigned pid, char *out, unsigned size)
     return standin_end(result);
 }
 
-int nvmlDeviceGetAccountingPids(struct nvml_device *d, unsigned *count, unsigned *pids)
-{
+int nvmlDeviceGetAccountingPids(struct nvml_device *d, unsigned *count, unsigned *pids) {
     struct call c;
     (void)pids;
     int result = standin_begin(&c, __func__, d);

@@ -31,8 +31,7 @@ static const struct buffer buffers[] = {
 };
 
 // Utilisation is kept as it was at each step; of the others the value of now stands for all steps.
-static size_t take(const struct call *c, const struct buffer *b, int64_t after, struct al_fresh *out)
-{
+static size_t take(const struct call *c, const struct buffer *b, int64_t after, struct al_fresh *out) {
     size_t count = 0;
     if (b->metric == AL_GPU_UTIL)
         return al_scenario_samples(c->s, c->gpu, after, c->at_ns, out, b->kept);
@@ -45,8 +44,7 @@ static size_t take(const struct call *c, const struct buffer *b, int64_t after, 
 }
 
 int nvmlDeviceGetSamples(struct nvml_device *d, unsigned type, unsigned long long last_seen, unsigned *value_type,
-                         unsigned *count, struct nvml_sample *out)
-{
+                         unsigned *count, struct nvml_sample *out) {
     struct call c;
     const struct buffer *b = NULL;
     struct al_fresh fresh[POWER_KEPT];
@@ -117,13 +115,12 @@ struct nvml_gpm_sample {
     struct al_value value[GPM_METRICS];
 };
 
-static bool gpm_there(const struct call *c)
-{
-    return standin_value(c, AL_GPU_GPM_SM).status == AL_STATUS_OK || standin_value(c, AL_GPU_GPM_GRAPHICS).status == AL_STATUS_OK;
+static bool gpm_there(const struct call *c) {
+    return standin_value(c, AL_GPU_GPM_SM).status == AL_STATUS_OK ||
+           standin_value(c, AL_GPU_GPM_GRAPHICS).status == AL_STATUS_OK;
 }
 
-int nvmlGpmQueryDeviceSupport(struct nvml_device *d, struct nvml_gpm_support *out)
-{
+int nvmlGpmQueryDeviceSupport(struct nvml_device *d, struct nvml_gpm_support *out) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -134,8 +131,7 @@ int nvmlGpmQueryDeviceSupport(struct nvml_device *d, struct nvml_gpm_support *ou
     return standin_end(OK);
 }
 
-int nvmlGpmSampleAlloc(struct nvml_gpm_sample **out)
-{
+int nvmlGpmSampleAlloc(struct nvml_gpm_sample **out) {
     struct call c;
     int result = standin_begin_system(&c, __func__);
     if (result)
@@ -146,14 +142,12 @@ int nvmlGpmSampleAlloc(struct nvml_gpm_sample **out)
     return standin_end(*out ? OK : AL_NVML_ERROR_MEMORY);
 }
 
-int nvmlGpmSampleFree(struct nvml_gpm_sample *sample)
-{
+int nvmlGpmSampleFree(struct nvml_gpm_sample *sample) {
     free(sample);
     return OK;
 }
 
-static int fill(struct call *c, struct nvml_gpm_sample *sample)
-{
+static int fill(struct call *c, struct nvml_gpm_sample *sample) {
     if (!sample)
         return AL_NVML_ERROR_INVALID_ARGUMENT;
     if (!gpm_there(c))
@@ -165,15 +159,13 @@ static int fill(struct call *c, struct nvml_gpm_sample *sample)
     return OK;
 }
 
-int nvmlGpmSampleGet(struct nvml_device *d, struct nvml_gpm_sample *sample)
-{
+int nvmlGpmSampleGet(struct nvml_device *d, struct nvml_gpm_sample *sample) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     return result ? result : standin_end(fill(&c, sample));
 }
 
-int nvmlGpmMigSampleGet(struct nvml_device *d, unsigned gpu_instance, struct nvml_gpm_sample *sample)
-{
+int nvmlGpmMigSampleGet(struct nvml_device *d, unsigned gpu_instance, struct nvml_gpm_sample *sample) {
     struct call c;
     int result = standin_begin(&c, __func__, d);
     if (result)
@@ -188,8 +180,7 @@ int nvmlGpmMigSampleGet(struct nvml_device *d, unsigned gpu_instance, struct nvm
 }
 
 // Windows below about 50 ms give 0, and NaN for DRAM, with result 0 (580.159): a trap that readers must know.
-static void measure(struct nvml_gpm_metric *m, const struct nvml_gpm_sample *from, const struct nvml_gpm_sample *to)
-{
+static void measure(struct nvml_gpm_metric *m, const struct nvml_gpm_sample *from, const struct nvml_gpm_sample *to) {
     const struct gpm_metric *known = NULL;
     size_t i = 0;
     for (; i < GPM_METRICS && !known; i++)
@@ -212,8 +203,7 @@ static void measure(struct nvml_gpm_metric *m, const struct nvml_gpm_sample *fro
         m->value = to->value[i - 1].num * known->scale;
 }
 
-int nvmlGpmMetricsGet(struct nvml_gpm_metrics *get)
-{
+int nvmlGpmMetricsGet(struct nvml_gpm_metrics *get) {
     struct call c;
     int result = standin_begin_system(&c, __func__);
     if (result)

@@ -50,7 +50,8 @@ int standin_text(char *out, unsigned size, const char *text);
 int standin_attr_text(const struct call *c, enum al_attr attr, char *out, unsigned size);
 
 // Whole functions of the simplest shapes.
-int standin_metric_call(const char *function, struct nvml_device *d, enum al_gpu_metric metric, double scale, unsigned *out);
+int standin_metric_call(const char *function, struct nvml_device *d, enum al_gpu_metric metric, double scale,
+                        unsigned *out);
 int standin_attr_call(const char *function, struct nvml_device *d, enum al_attr attr, unsigned *out);
 int standin_text_call(const char *function, struct nvml_device *d, enum al_attr attr, char *out, unsigned size);
 

@@ -3,8 +3,7 @@
 // board that lacks it. The parameters do not matter for that.
 #include "standin.h"
 
-static int unsupported(const char *function)
-{
+static int unsupported(const char *function) {
     struct call c;
     int result = standin_begin_system(&c, function);
     return result ? result : standin_end(AL_NVML_ERROR_NOT_SUPPORTED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that lacks a function: dlsym must not find it, whoever asks. The symbol's value in this library's own dynamic
-// symbol table is set to 0 when the library is loaded; the loader takes such a symbol for undefined.
+// A driver that lacks a function: dlsym must not find it, whoever asks. The symbol's value in this library's own
+// dynamic symbol table is set to 0 when the library is loaded; the loader takes such a symbol for undefined.
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -13,8 +13,7 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 // Some loaders write addresses into the dynamic section, others leave offsets.
-static uintptr_t entry(ElfW(Sxword) tag)
-{
+static uintptr_t entry(ElfW(Sxword) tag) {
     uintptr_t base = (uintptr_t)&__ehdr_start;
     for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++)
         if (d->d_tag == tag)
@@ -23,8 +22,7 @@ static uintptr_t entry(ElfW(Sxword) tag)
 }
 
 // The symbol table does not tell its length; the hash table's longest chain does.
-static uint32_t count_symbols(const uint32_t *hash)
-{
+static uint32_t count_symbols(const uint32_t *hash) {
     uint32_t buckets = hash[0], first = hash[1], bloom_words = hash[2], last = 0;
     const uint32_t *bucket = hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
     const uint32_t *chain = bucket + buckets;
@@ -38,8 +36,7 @@ static uint32_t count_symbols(const uint32_t *hash)
     return last + 1;
 }
 
-void standin_hide_symbols(bool (*hidden)(const char *name, void *user), void *user)
-{
+void standin_hide_symbols(bool (*hidden)(const char *name, void *user), void *user) {
     const uint32_t *hash = (const uint32_t *)entry(DT_GNU_HASH);
     ElfW(Sym) *symbols = (ElfW(Sym) *)entry(DT_SYMTAB);
     const char *names = (const char *)entry(DT_STRTAB);

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *nvmlErrorString(int result)
-{
+const char *nvmlErrorString(int result) {
     static const char *const texts[] = {
         "Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions",
         "Already Initialized", "Not Found", "Insufficient Size", "Insufficient External Power", "Driver Not Loaded",
@@ -20,13 +19,11 @@ const char *nvmlErrorString(int result)
     return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
 }
 
-static const char *or_default(const char *text, const char *otherwise)
-{
+static const char *or_default(const char *text, const char *otherwise) {
     return text[0] ? text : otherwise;
 }
 
-int nvmlSystemGetDriverVersion(char *out, unsigned size)
-{
+int nvmlSystemGetDriverVersion(char *out, unsigned size) {
     struct call c;
     int result = standin_begin_system(&c, __func__);
     if (result)
@@ -35,8 +32,7 @@ int nvmlSystemGetDriverVersion(char *out, unsigned size)
 }
 
 // 580.159 answers this one before nvmlInit too; the stand-in has no scenario then.
-int nvmlSystemGetNVMLVersion(char *out, unsigned size)
-{
+int nvmlSystemGetNVMLVersion(char *out, unsigned size) {
     struct call c;
     char made[64];
     int result = standin_begin_system(&c, __func__);
@@ -47,8 +43,7 @@ int nvmlSystemGetNVMLVersion(char *out, unsigned size)
     return standin_end(standin_text(out, size, or_default(n->nvml_version, made)));
 }
 
-static int cuda_version(const char *function, int *out)
-{
+static int cuda_version(const char *function, int *out) {
     struct call c;
     int major = 13, minor = 0;
     int result = standin_begin_system(&c, function);
@@ -63,18 +58,15 @@ static int cuda_version(const char *function, int *out)
     return standin_end(OK);
 }
 
-int nvmlSystemGetCudaDriverVersion_v2(int *out)
-{
+int nvmlSystemGetCudaDriverVersion_v2(int *out) {
     return cuda_version(__func__, out);
 }
 
-int nvmlSystemGetCudaDriverVersion(int *out)
-{
+int nvmlSystemGetCudaDriverVersion(int *out) {
     return cuda_version(__func__, out);
 }
 
-int nvmlSystemGetDriverBranch(void *info, unsigned length)
-{
+int nvmlSystemGetDriverBranch(void *info, unsigned length) {
     struct call c;
     (void)info;
     (void)length;
@@ -82,8 +74,7 @@ int nvmlSystemGetDriverBranch(void *info, unsigned length)
     return result ? result : standin_end(AL_NVML_ERROR_NOT_SUPPORTED);
 }
 
-static int zero(const char *function, unsigned *out)
-{
+static int zero(const char *function, unsigned *out) {
     struct call c;
     int result = standin_begin_system(&c, function);
     if (result)
@@ -93,23 +84,19 @@ static int zero(const char *function, unsigned *out)
     return standin_end(out ? OK : AL_NVML_ERROR_INVALID_ARGUMENT);
 }
 
-int nvmlUnitGetCount(unsigned *out)
-{
+int nvmlUnitGetCount(unsigned *out) {
     return zero(__func__, out);
 }
 
-int nvmlGetExcludedDeviceCount(unsigned *out)
-{
+int nvmlGetExcludedDeviceCount(unsigned *out) {
     return zero(__func__, out);
 }
 
-int nvmlGetBlacklistDeviceCount(unsigned *out)
-{
+int nvmlGetBlacklistDeviceCount(unsigned *out) {
     return zero(__func__, out);
 }
 
-static int device_count(const char *function, unsigned *out)
-{
+static int device_count(const char *function, unsigned *out) {
     struct call c;
     const uint32_t *gpus;
     int result = standin_begin_system(&c, function);
@@ -120,26 +107,22 @@ static int device_count(const char *function, unsigned *out)
     return standin_end(out ? OK : AL_NVML_ERROR_INVALID_ARGUMENT);
 }
 
-int nvmlDeviceGetCount_v2(unsigned *out)
-{
+int nvmlDeviceGetCount_v2(unsigned *out) {
     return device_count(__func__, out);
 }
 
-int nvmlDeviceGetCount(unsigned *out)
-{
+int nvmlDeviceGetCount(unsigned *out) {
     return device_count(__func__, out);
 }
 
-static int handle_result(const struct call *c, uint32_t gpu, struct nvml_device **out)
-{
+static int handle_result(const struct call *c, uint32_t gpu, struct nvml_device **out) {
     int result = standin_result(al_scenario_gpu_status(c->s, gpu, c->at_ns, NULL));
     if (!result)
         *out = standin_handle(gpu);
     return result;
 }
 
-static int by_index(const char *function, unsigned index, struct nvml_device **out)
-{
+static int by_index(const char *function, unsigned index, struct nvml_device **out) {
     struct call c;
     const uint32_t *gpus;
     int result = standin_begin_system(&c, function);
@@ -150,20 +133,17 @@ static int by_index(const char *function, unsigned index, struct nvml_device **o
     return standin_end(handle_result(&c, gpus[index], out));
 }
 
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvml_device **out)
-{
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvml_device **out) {
     return by_index(__func__, index, out);
 }
 
-int nvmlDeviceGetHandleByIndex(unsigned index, struct nvml_device **out)
-{
+int nvmlDeviceGetHandleByIndex(unsigned index, struct nvml_device **out) {
     return by_index(__func__, index, out);
 }
 
 // The first device that `is` it: boards of the last nvmlInit and their MIG devices.
 static int search(const char *function, const char *text, struct nvml_device **out,
-                  bool (*is)(const struct al_gpu_info *i, const char *text))
-{
+                  bool (*is)(const struct al_gpu_info *i, const char *text)) {
     struct call c;
     const uint32_t *gpus;
     int result = standin_begin_system(&c, function);
@@ -183,19 +163,16 @@ static int search(const char *function, const char *text, struct nvml_device **o
     return standin_end(AL_NVML_ERROR_NOT_FOUND);
 }
 
-static bool has_uuid(const struct al_gpu_info *i, const char *text)
-{
+static bool has_uuid(const struct al_gpu_info *i, const char *text) {
     return strcmp(i->uuid, text) == 0;
 }
 
-static bool has_serial(const struct al_gpu_info *i, const char *text)
-{
+static bool has_serial(const struct al_gpu_info *i, const char *text) {
     return !i->is_mig && strcmp(i->serial, text) == 0;
 }
 
 // "00000000:83:00.0", "0000:83:00.0" and "83:00.0" are one place.
-static bool parse_place(const char *text, unsigned *ret)
-{
+static bool parse_place(const char *text, unsigned *ret) {
     char *end;
     unsigned part[3] = {0, 0, 0};
     int given = 0;
@@ -213,35 +190,29 @@ static bool parse_place(const char *text, unsigned *ret)
     return given >= 2 && (*end == '.' || !*end);
 }
 
-static bool has_place(const struct al_gpu_info *i, const char *text)
-{
+static bool has_place(const struct al_gpu_info *i, const char *text) {
     unsigned a[3], b[3];
     return !i->is_mig && parse_place(i->pci_bus_id, a) && parse_place(text, b) && memcmp(a, b, sizeof a) == 0;
 }
 
-int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **out)
-{
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **out) {
     return search(__func__, uuid, out, has_uuid);
 }
 
-int nvmlDeviceGetHandleBySerial(const char *serial, struct nvml_device **out)
-{
+int nvmlDeviceGetHandleBySerial(const char *serial, struct nvml_device **out) {
     return search(__func__, serial, out, has_serial);
 }
 
-static int by_place(const char *function, const char *bus_id, struct nvml_device **out)
-{
+static int by_place(const char *function, const char *bus_id, struct nvml_device **out) {
     unsigned place[3];
     int result = search(function, bus_id, out, has_place);
     return result == AL_NVML_ERROR_NOT_FOUND && !parse_place(bus_id, place) ? AL_NVML_ERROR_INVALID_ARGUMENT : result;
 }
 
-int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct nvml_device **out)
-{
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct nvml_device **out) {
     return by_place(__func__, bus_id, out);
 }
 
-int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct nvml_device **out)
-{
+int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct nvml_device **out) {
     return by_place(__func__, bus_id, out);
 }

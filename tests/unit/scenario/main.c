@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-struct al_scenario *parsed(const char *text)
-{
+struct al_scenario *parsed(const char *text) {
     struct al_scenario *s;
     struct al_scenario_error e;
     if (al_scenario_parse(text, strlen(text), &s, &e) != 0)
@@ -12,7 +11,6 @@ struct al_scenario *parsed(const char *text)
     return s;
 }
 
-int main(void)
-{
+int main(void) {
     return errors_suite() + play_suite() + print_suite() ? 1 : 0;
 }

@@ -79,8 +79,7 @@ static const struct wrong {
     {TIMED "gpu 0 utilization_ratio=1\x01\n", 4, 26, "quotes"},
 };
 
-static void test_places(void **state)
-{
+static void test_places(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
         const struct wrong *w = &wrongs[i];
@@ -92,8 +91,7 @@ static void test_places(void **state)
     }
 }
 
-static void test_sizes(void **state)
-{
+static void test_sizes(void **state) {
     (void)state;
     struct al_scenario *s;
     struct al_scenario_error e;
@@ -105,8 +103,7 @@ static void test_sizes(void **state)
     assert_non_null(strstr(e.message, "longer than 1023 bytes"));
 }
 
-int errors_suite(void)
-{
+int errors_suite(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_places), cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
 }

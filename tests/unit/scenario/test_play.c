@@ -8,29 +8,25 @@
 
 static struct al_snapshot *snap;
 
-static int make(void **state)
-{
+static int make(void **state) {
     (void)state;
     snap = al_snapshot_new();
     return snap ? 0 : 1;
 }
 
-static int unmake(void **state)
-{
+static int unmake(void **state) {
     (void)state;
     snap = al_snapshot_free(snap);
     return 0;
 }
 
-static void at(struct al_scenario *s, int64_t after, int64_t now)
-{
+static void at(struct al_scenario *s, int64_t after, int64_t now) {
     assert_int_equal(al_scenario_at(s, after, now, snap), 0);
 }
 
 #define VALUE(gpu, metric) (snap->gpus[gpu].m[AL_GPU_##metric])
 
-static void test_identity(void **state)
-{
+static void test_identity(void **state) {
     (void)state;
     struct al_scenario *s = parsed("alula scenario 1\nstart 2026-11-29T12:00:00.5Z\ninterval 100ms\nduration 2min\n"
                                    "driver 580.159.04\nnvml 13.580.159.04\ncuda 13.0\n"
@@ -73,15 +69,15 @@ static void test_identity(void **state)
     source->ops->free(source);
 }
 
-static void test_values(void **state)
-{
+static void test_values(void **state) {
     (void)state;
-    struct al_scenario *s = parsed("alula scenario 1\ngpu 0-3\nattr 0-3 vbios_version=\"96 x\" ecc_mode=1 brand=!denied\n"
-                                   "@1s\ngpu 0,2-3 utilization_ratio=93% power_watts=655.2 clocks_event_reasons=0x4\n"
-                                   "gpu 0 memory_total_bytes=100GiB memory_used_bytes=10GiB..20GiB/10s energy_joules=0..600/100s\n"
-                                   "@11s\ngpu 0 power_watts=!stale temperature_celsius=50!stale performance_state=0\n"
-                                   "attr 1 vbios_version=new\n"
-                                   "node cpu_ratio=0.25 load1=3\n");
+    struct al_scenario *s =
+        parsed("alula scenario 1\ngpu 0-3\nattr 0-3 vbios_version=\"96 x\" ecc_mode=1 brand=!denied\n"
+               "@1s\ngpu 0,2-3 utilization_ratio=93% power_watts=655.2 clocks_event_reasons=0x4\n"
+               "gpu 0 memory_total_bytes=100GiB memory_used_bytes=10GiB..20GiB/10s energy_joules=0..600/100s\n"
+               "@11s\ngpu 0 power_watts=!stale temperature_celsius=50!stale performance_state=0\n"
+               "attr 1 vbios_version=new\n"
+               "node cpu_ratio=0.25 load1=3\n");
     at(s, -1, 0);
     assert_int_equal(VALUE(0, UTIL).status, AL_STATUS_UNSUPPORTED);
     at(s, 0, 6 * S);
@@ -117,8 +113,7 @@ static void test_values(void **state)
     al_scenario_free(s);
 }
 
-static void test_samples(void **state)
-{
+static void test_samples(void **state) {
     (void)state;
     struct al_scenario *s = parsed("alula scenario 1\ngpu 0\n@0s\ngpu 0 utilization_ratio=1\n"
                                    "@0.5s\ngpu 0 utilization_ratio=0\n@0.7s\ngpu 0 utilization_ratio=0.5\n");
@@ -149,8 +144,7 @@ static void test_samples(void **state)
     al_scenario_free(s);
 }
 
-static void test_processes(void **state)
-{
+static void test_processes(void **state) {
     (void)state;
     struct al_scenario *s = parsed(
         "alula scenario 1\nhost pid_ns=5\ngpu 0-1\n@0s\n"
@@ -199,12 +193,12 @@ static void test_processes(void **state)
     al_scenario_free(s);
 }
 
-static void test_loss(void **state)
-{
+static void test_loss(void **state) {
     (void)state;
-    struct al_scenario *s = parsed("alula scenario 1\ngpu 0-2\nmig 1 profile=1g.18gb\nmig 1 profile=2g.35gb gpu_instance=5\n"
-                                   "@0s\ngpu 0-2 power_watts=100\ngpu 1/1 memory_used_bytes=5GiB\nrow 5 gpu=1/1\nrow 6 gpu=0\n"
-                                   "@1s\nlost 1\nlost 0\n@2s\nback 0 index=2\n@3s\nback 1\ngone 2\n");
+    struct al_scenario *s =
+        parsed("alula scenario 1\ngpu 0-2\nmig 1 profile=1g.18gb\nmig 1 profile=2g.35gb gpu_instance=5\n"
+               "@0s\ngpu 0-2 power_watts=100\ngpu 1/1 memory_used_bytes=5GiB\nrow 5 gpu=1/1\nrow 6 gpu=0\n"
+               "@1s\nlost 1\nlost 0\n@2s\nback 0 index=2\n@3s\nback 1\ngone 2\n");
     at(s, -1, 0);
     assert_int_equal(snap->gpu_count, 5);
     assert_true(snap->gpus[1].info.mig_enabled);
@@ -237,10 +231,10 @@ static void test_loss(void **state)
     al_scenario_free(s);
 }
 
-static void test_xids(void **state)
-{
+static void test_xids(void **state) {
     (void)state;
-    struct al_scenario *s = parsed("alula scenario 1\ngpu 0-1\n@1s\nxid 0 79\n@2s\nxid 0-1 48 count=2\n@3s\nxid 0 79 at=2.5s\n");
+    struct al_scenario *s =
+        parsed("alula scenario 1\ngpu 0-1\n@1s\nxid 0 79\n@2s\nxid 0-1 48 count=2\n@3s\nxid 0 79 at=2.5s\n");
     struct al_scenario_xid x[8];
     assert_int_equal(al_scenario_xids(s, 0, 2 * S, x, 8), 5);
     assert_int_equal(x[0].code, 79);
@@ -257,8 +251,7 @@ static void test_xids(void **state)
     al_scenario_free(s);
 }
 
-static void test_faults(void **state)
-{
+static void test_faults(void **state) {
     (void)state;
     struct al_scenario *s = parsed("alula scenario 1\ngpu 0-1\nmissing nvmlDeviceGetMemoryInfo_v2 nvmlGpm*\n"
                                    "fault nvmlInit_v2 DRIVER_NOT_LOADED for=1s\n@0s\ngpu 0-1 power_watts=1..101/100s\n"
@@ -301,16 +294,14 @@ static void test_faults(void **state)
     al_scenario_free(s);
 }
 
-static int64_t duration(const char *text)
-{
+static int64_t duration(const char *text) {
     struct al_scenario *s = parsed(text);
     int64_t ns = al_scenario_duration(s);
     al_scenario_free(s);
     return ns;
 }
 
-static void test_end(void **state)
-{
+static void test_end(void **state) {
     (void)state;
     assert_int_equal(duration("alula scenario 1\nduration 3s\ngpu 0\n@0s\n@5s\n"), 3 * S);
     assert_int_equal(duration("alula scenario 1\ninterval 2s\ngpu 0\n@0s\n@5s\n"), 7 * S);
@@ -318,11 +309,11 @@ static void test_end(void **state)
 }
 
 // Whatever way the cursor takes, the same time says the same.
-static void test_any_order(void **state)
-{
+static void test_any_order(void **state) {
     (void)state;
-    static const char text[] = "alula scenario 1\ngpu 0-1\n@0s\ngpu 0-1 power_watts=0..100/10s\nproc 5\n@3s\nlost 1\n@5s\nback 1 "
-                               "index=0\nexit 5\n@7s\nxid 0 79\ngpu 0 power_watts=!denied\n";
+    static const char text[] =
+        "alula scenario 1\ngpu 0-1\n@0s\ngpu 0-1 power_watts=0..100/10s\nproc 5\n@3s\nlost 1\n@5s\nback 1 "
+        "index=0\nexit 5\n@7s\nxid 0 79\ngpu 0 power_watts=!denied\n";
     struct al_scenario *s = parsed(text);
     uint32_t random = 1;
     for (int i = 0; i < 200; i++) {
@@ -341,8 +332,7 @@ static void test_any_order(void **state)
     al_scenario_free(s);
 }
 
-int play_suite(void)
-{
+int play_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_identity, make, unmake),
         cmocka_unit_test_setup_teardown(test_values, make, unmake),

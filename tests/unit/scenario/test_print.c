@@ -7,14 +7,12 @@
 
 static uint32_t seed = 1;
 
-static uint32_t rnd(uint32_t below)
-{
+static uint32_t rnd(uint32_t below) {
     seed = seed * 1664525 + 1013904223;
     return (seed >> 12) % below;
 }
 
-static struct al_value some_value(int64_t now)
-{
+static struct al_value some_value(int64_t now) {
     static const uint32_t statuses[] = {AL_STATUS_OK, AL_STATUS_OK, AL_STATUS_OK, AL_STATUS_DENIED, AL_STATUS_UNREAD,
                                         AL_STATUS_UNSUPPORTED, AL_STATUS_STALE};
     uint32_t status = statuses[rnd(7)];
@@ -23,8 +21,7 @@ static struct al_value some_value(int64_t now)
 }
 
 // The state of a session, changed a little from tick to tick.
-static void change(struct al_snapshot *s, int tick, int64_t now)
-{
+static void change(struct al_snapshot *s, int tick, int64_t now) {
     s->monotonic_ns = now;
     s->gpu_count = 0;
     for (int g = 0; g < 3; g++)
@@ -84,15 +81,13 @@ static void change(struct al_snapshot *s, int tick, int64_t now)
                 s->procs[i].holds_context = true;
 }
 
-static void same_value(struct al_value a, struct al_value b, const char *what, int i)
-{
+static void same_value(struct al_value a, struct al_value b, const char *what, int i) {
     bool counts = a.status == AL_STATUS_OK || a.status == AL_STATUS_STALE;
     if (a.status != b.status || (counts && a.num != b.num) || (a.status == AL_STATUS_OK && a.at_ns != b.at_ns))
         fail_msg("%s %d: wrote %g (%u), read %g (%u)", what, i, a.num, a.status, b.num, b.status);
 }
 
-static void same_procs(const struct al_snapshot *a, const struct al_snapshot *b)
-{
+static void same_procs(const struct al_snapshot *a, const struct al_snapshot *b) {
     assert_int_equal(a->proc_count, b->proc_count);
     for (uint32_t i = 0; i < a->proc_count; i++) {
         struct al_proc x = a->procs[i], y = b->procs[i];
@@ -118,8 +113,7 @@ static void same_procs(const struct al_snapshot *a, const struct al_snapshot *b)
     }
 }
 
-static void same(const struct al_snapshot *a, const struct al_snapshot *b)
-{
+static void same(const struct al_snapshot *a, const struct al_snapshot *b) {
     for (int m = 0; m < AL_NODE_METRIC_COUNT; m++)
         same_value(a->node.m[m], b->node.m[m], "node", m);
     assert_string_equal(a->hung_call, b->hung_call);
@@ -141,8 +135,7 @@ static void same(const struct al_snapshot *a, const struct al_snapshot *b)
 
 #define TICKS 12
 
-static void test_round_trip(void **state)
-{
+static void test_round_trip(void **state) {
     (void)state;
     for (int round = 0; round < 40; round++) {
         struct al_snapshot *tick[TICKS], *back = al_snapshot_new();
@@ -180,8 +173,7 @@ static void test_round_trip(void **state)
     }
 }
 
-static int one_attr(void *user, uint32_t gpu, enum al_attr attr, struct al_attr_value *ret)
-{
+static int one_attr(void *user, uint32_t gpu, enum al_attr attr, struct al_attr_value *ret) {
     (void)user;
     (void)gpu;
     *ret = (struct al_attr_value){.status = AL_STATUS_UNSUPPORTED};
@@ -192,12 +184,12 @@ static int one_attr(void *user, uint32_t gpu, enum al_attr attr, struct al_attr_
     return 0;
 }
 
-static void test_bytes(void **state)
-{
+static void test_bytes(void **state) {
     (void)state;
-    struct al_scenario *s = parsed("alula scenario 1\nstart 2026-11-29T12:00:00Z\ninterval 500ms\ndriver 580.159.04\n"
-                                   "host hostname=n pid_ns=4\ngpu 0 uuid=GPU-1\n@0s\ngpu 0 power_watts=77.5\n"
-                                   "proc 5 user=alice cpu_ratio=1\nrow 5 gpu=0 memory_bytes=1GiB\n@0.5s\ngpu 0 power_watts=78\n");
+    struct al_scenario *s =
+        parsed("alula scenario 1\nstart 2026-11-29T12:00:00Z\ninterval 500ms\ndriver 580.159.04\n"
+               "host hostname=n pid_ns=4\ngpu 0 uuid=GPU-1\n@0s\ngpu 0 power_watts=77.5\n"
+               "proc 5 user=alice cpu_ratio=1\nrow 5 gpu=0 memory_bytes=1GiB\n@0.5s\ngpu 0 power_watts=78\n");
     struct al_snapshot *first = al_snapshot_new(), *second = al_snapshot_new();
     struct al_buf b = AL_BUF_INIT;
     al_scenario_at(s, -1, 0, first);
@@ -208,27 +200,26 @@ static void test_bytes(void **state)
     al_scenario_print_head(&b, first, one_attr, NULL);
     al_scenario_print_tick(&b, NULL, first, 0);
     al_scenario_print_tick(&b, first, second, 0);
-    assert_string_equal(b.data,
-                        "alula scenario 1\nstart 2026-11-29T12:00:00Z\ninterval 0.5s\ndriver 580.159.04\n"
-                        "host hostname=n host_pid_ns=yes pid_ns=4\n"
-                        "gpu 0 name=\"NVIDIA H200\" uuid=GPU-1 pci_bus_id=00000000:01:00.0 serial=1650000000001 minor=0 "
-                        "architecture=9 samples=recorded\n"
-                        "attr 0 name=!unsupported serial=!unsupported minor_number=!unsupported architecture=!unsupported "
-                        "pci_bus_id=!unsupported pci_domain=!unsupported pci_bus=!unsupported pci_device=!unsupported "
-                        "vbios_version=96.00.A5.00.1A mig_mode=!unsupported mig_mode_pending=!unsupported\n"
-                        "@0s\n"
-                        "gpu 0 utilization_mean_ratio=!unsupported memory_free_bytes=!unsupported power_watts=77.5 "
-                        "xid_errors=0\n"
-                        "proc 5 pid_ns=4 user=alice cpu_ratio=1\nrow 5 gpu=0 memory_bytes=1073741824\n"
-                        "@0.5s\ngpu 0 power_watts=78\n");
+    assert_string_equal(
+        b.data, "alula scenario 1\nstart 2026-11-29T12:00:00Z\ninterval 0.5s\ndriver 580.159.04\n"
+                "host hostname=n host_pid_ns=yes pid_ns=4\n"
+                "gpu 0 name=\"NVIDIA H200\" uuid=GPU-1 pci_bus_id=00000000:01:00.0 serial=1650000000001 minor=0 "
+                "architecture=9 samples=recorded\n"
+                "attr 0 name=!unsupported serial=!unsupported minor_number=!unsupported architecture=!unsupported "
+                "pci_bus_id=!unsupported pci_domain=!unsupported pci_bus=!unsupported pci_device=!unsupported "
+                "vbios_version=96.00.A5.00.1A mig_mode=!unsupported mig_mode_pending=!unsupported\n"
+                "@0s\n"
+                "gpu 0 utilization_mean_ratio=!unsupported memory_free_bytes=!unsupported power_watts=77.5 "
+                "xid_errors=0\n"
+                "proc 5 pid_ns=4 user=alice cpu_ratio=1\nrow 5 gpu=0 memory_bytes=1073741824\n"
+                "@0.5s\ngpu 0 power_watts=78\n");
     al_buf_free(&b);
     al_snapshot_free(first);
     al_snapshot_free(second);
     al_scenario_free(s);
 }
 
-int print_suite(void)
-{
+int print_suite(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_bytes)};
     return cmocka_run_group_tests_name("print", tests, NULL, NULL);
 }
