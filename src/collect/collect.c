@@ -16,7 +16,7 @@
 #define SINKS_MAX 16
 #define WINDOWS_MAX 4096
 #define DEFAULT_PROCESS_NS (2 * AL_NS_PER_S)
-#define DEFAULT_SLOW_NS AL_NS_PER_S
+#define DEFAULT_SLOW_NS (2 * AL_NS_PER_S)
 
 struct al_collect {
     struct al_collect_options o;
@@ -136,13 +136,14 @@ static int take(struct al_collect *c, uint32_t groups, int64_t now) {
 
 static int sample_by_worker(struct al_collect *c, uint32_t groups, bool everything, int64_t wait_ns) {
     int64_t now = al_monotonic_ns();
+    bool whole = everything || !c->have_snapshot; // the first tick shows all, so that nothing looks missing
     uint32_t slow = groups & ~(uint32_t)AL_FAST_GROUPS & ~(uint32_t)(AL_GROUP_HOST | AL_GROUP_NODE | AL_GROUP_PSS);
     if (!everything && c->slow_asked_ns && now - c->slow_asked_ns < c->o.slow_period_ns - c->o.interval_ns / 2)
         slow = 0;
     if (al_worker_request(c->worker, (groups & AL_FAST_GROUPS) | AL_GROUP_FAST, slow) == 0 && slow)
         c->slow_asked_ns = now;
     // While a call hangs there is no use in waiting for it at every tick.
-    int result = al_worker_wait(c->worker, everything, c->driver_late && !everything ? AL_NS_PER_MS : wait_ns);
+    int result = al_worker_wait(c->worker, whole, c->driver_late && !everything ? AL_NS_PER_MS : wait_ns);
     c->driver_late = result != 0;
     c->late += result != 0;
     int taken = take(c, groups, now);

@@ -19,7 +19,7 @@ struct al_collect_options {
     int64_t interval_ns;       // 100 ms and more
     uint32_t groups;           // what the caller reads itself, besides its sinks' and rules' needs
     int64_t process_period_ns; // host side of processes; 0: 2 s
-    int64_t slow_period_ns;    // slow groups; 0: 1 s
+    int64_t slow_period_ns;    // slow groups and the node; 0: 2 s
     struct al_detect *detect;  // NULL: no rules; not taken over
     int64_t window_ns;         // length of the sliding windows; 0: none are kept
     uint32_t windows_max;      // 0: 4096

@@ -11,7 +11,7 @@
 // X(section, key, unit, default in base unit, min, max, help). Unit BOOL is 0 or 1, written false or true.
 #define AL_SETTINGS(X)                                                                                                 \
     X(sampling, interval, SECONDS, 0.5, 0.1, 3600, "time between two ticks")                                           \
-    X(sampling, slow_interval, SECONDS, 1, 0.1, 3600, "time between two readings of the slow groups")                  \
+    X(sampling, slow_interval, SECONDS, 2, 0.1, 3600, "time between two readings of the slow groups")                  \
     X(sampling, process_interval, SECONDS, 2, 0.1, 3600, "time between two readings of the processes' host side")      \
     X(sampling, window, SECONDS, 60, 1, 86400, "length of the sliding windows")                                        \
     X(sampling, timeout, SECONDS, 10, 0.1, 3600, "wait of a command that prints once for the driver")                  \

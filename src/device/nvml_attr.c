@@ -130,7 +130,7 @@ static void ask_field(struct al_nvml *n, struct nvml_device *d, const struct row
     int result = NVML(n, nvmlDeviceGetFieldValues, (d, 1, &f));
     if (result == AL_NVML_SUCCESS)
         result = f.nvmlReturn == AL_NVML_ERROR_INVALID_ARGUMENT ? AL_NVML_ERROR_NOT_SUPPORTED : f.nvmlReturn;
-    ret->num = al_nvml_union_number(&f.value, f.valueType, &valid) * r->scale;
+    ret->num = al_nvml_scaled(al_nvml_union_number(&f.value, f.valueType, &valid), r->scale);
     ret->status = result == AL_NVML_SUCCESS && !valid ? AL_STATUS_UNSUPPORTED : al_nvml_status(result);
 }
 

@@ -104,6 +104,11 @@ size_t al_nvml_stats(struct al_device *d, struct al_call_stat *ret, size_t max);
 bool al_nvml_blank(uint64_t value, bool wide); // sentinels that stand for "no value"
 bool al_nvml_no_answer(uint32_t status);       // unsupported, missing or withdrawn: will not change soon
 // A number with the plausibility limits of the metric's unit; what cannot be is an ERROR.
+// raw in the driver's unit times `scale` (1e6, 0.01, 1e-3 ...), exact to the last digit that the driver gave: 77841 mW are
+// 77.841 W, which multiplying by 1e-3 does not give.
+static inline double al_nvml_scaled(double raw, double scale) {
+    return scale < 1 ? raw / (double)(int64_t)(1 / scale + 0.5) : raw * scale;
+}
 struct al_value al_nvml_value(const struct al_nvml *n, enum al_gpu_metric metric, int result, double num);
 // Grows *array to hold `want` elements; keeps the old content.
 int al_nvml_grow(void **array, uint32_t *cap, uint32_t want, size_t element);

@@ -181,7 +181,7 @@ static struct al_value number(const struct al_nvml *n, const struct reading *r, 
         return al_value_none(AL_STATUS_UNSUPPORTED);
     if (result == AL_NVML_SUCCESS && r->metric == AL_GPU_PSTATE && raw == AL_NVML_PSTATE_UNKNOWN)
         return al_value_none(AL_STATUS_UNSUPPORTED);
-    return al_nvml_value(n, (enum al_gpu_metric)r->metric, result, num * r->scale);
+    return al_nvml_value(n, (enum al_gpu_metric)r->metric, result, al_nvml_scaled(num, r->scale));
 }
 
 static void keep(struct al_nvml *n, struct al_nvml_kept *k, struct al_value v, int flags) {
@@ -210,8 +210,8 @@ static void read_one(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *ou
 static void read_rates(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *out) {
     struct nvml_utilization u = {0, 0};
     int result = for_mig(g, NVML(n, nvmlDeviceGetUtilizationRates, (g->handle, &u)));
-    out->m[AL_GPU_UTIL] = al_nvml_value(n, AL_GPU_UTIL, result, u.gpu * PERCENT);
-    out->m[AL_GPU_MEM_UTIL] = al_nvml_value(n, AL_GPU_MEM_UTIL, result, u.memory * PERCENT);
+    out->m[AL_GPU_UTIL] = al_nvml_value(n, AL_GPU_UTIL, result, al_nvml_scaled(u.gpu, PERCENT));
+    out->m[AL_GPU_MEM_UTIL] = al_nvml_value(n, AL_GPU_MEM_UTIL, result, al_nvml_scaled(u.memory, PERCENT));
 }
 
 // The v2 struct with another version word than the driver knows is answered by "function not found" (580.159). v1's

@@ -173,7 +173,7 @@ static void gpm_keep(struct al_nvml *n, struct al_nvml_gpu *g, struct al_gpu *ou
             continue;
         }
         // Rounding in the driver's subtraction leaves a hair more than 100 %.
-        double num = m->value * gpm_metrics[i].scale;
+        double num = al_nvml_scaled(m->value, gpm_metrics[i].scale);
         if (gpm_metrics[i].scale < 1 && num > 1 && num < 1.01)
             num = 1;
         int result = m->nvmlReturn == AL_NVML_ERROR_INVALID_ARGUMENT ? AL_NVML_ERROR_NOT_SUPPORTED : m->nvmlReturn;

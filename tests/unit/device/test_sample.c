@@ -162,6 +162,10 @@ static void fields_come_in_one_call_each_with_its_code(void **state) {
     assert_int_equal(fake.gpus[0]->calls[NVML_FN_nvmlDeviceGetFieldValues], 1);
     fake.gpus[0]->result[NVML_FN_nvmlDeviceGetFieldValues] = AL_NVML_ERROR_TIMEOUT;
     fake_sample(n, s, AL_GROUP_SLOW, 1000);
+    NUMBER(s->gpus[0].m[AL_GPU_ENERGY], 15561.471); // too dear to ask each time: kept for 5 s, with its own time
+    assert_int_equal(s->gpus[0].m[AL_GPU_ENERGY].at_ns, fake.now_ns - AL_NS_PER_S);
+    STATUS(s->gpus[0].m[AL_GPU_VIOL_POWER], TIMEOUT);
+    fake_sample(n, s, AL_GROUP_SLOW, 4000);
     STATUS(s->gpus[0].m[AL_GPU_ENERGY], TIMEOUT);
     STATUS(s->gpus[0].m[AL_GPU_POWER_AVG], UNSUPPORTED);
     n->api.nvmlDeviceGetFieldValues = NULL;
