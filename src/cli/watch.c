@@ -20,6 +20,11 @@
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_COMPAT };
 
+#define TOLD_MAX 256
+struct told { // how a finding was last worded; a collision tells an advice twice
+    uint64_t key, title;
+};
+
 struct watch {
     struct al_sink sink; // first
     struct al_cli_session session;
@@ -33,6 +38,7 @@ struct watch {
     struct al_snapshot *recorded; // what the recording already holds
     int64_t record_start_ns;
     uint64_t findings;
+    struct told told[TOLD_MAX];
     bool failed, started;
     struct al_buf buf;
 };
@@ -129,6 +135,22 @@ static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
     return result ? result : write_out(w);
 }
 
+static uint64_t hash(uint64_t h, const char *text) {
+    for (; *text; text++) // FNV-1a
+        h = (h ^ (unsigned char)*text) * 0x100000001b3ULL;
+    return h;
+}
+
+// A finding that begins, or that became another thing (a worse Xid, say), is told with its advice; one that only goes on
+// is a line.
+static bool is_news(struct watch *w, const struct al_finding *f) {
+    uint64_t key = hash(0xcbf29ce484222325ULL, f->key), title = hash(key, f->title);
+    struct told *t = &w->told[key % TOLD_MAX];
+    bool news = f->phase == AL_PHASE_BEGAN || t->key != key || t->title != title;
+    *t = (struct told){key, title};
+    return news;
+}
+
 static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const struct al_finding *f) {
     struct watch *w = (struct watch *)sink;
     w->findings += f->phase == AL_PHASE_BEGAN;
@@ -137,7 +159,7 @@ static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const s
     if (w->format == FORMAT_JSON)
         al_jsonl_finding(&w->buf, s, f);
     if (w->format == FORMAT_TEXT)
-        al_watch_finding_lines(&w->buf, s, f, w->color);
+        al_watch_finding_lines(&w->buf, s, f, is_news(w, f), w->color);
     return write_out(w);
 }
 

@@ -135,7 +135,8 @@ static void detail(struct al_buf *b, const char *word, const char *what) {
     al_buf_char(b, '\n');
 }
 
-void al_watch_finding_lines(struct al_buf *b, const struct al_snapshot *s, const struct al_finding *f, bool color) {
+void al_watch_finding_lines(struct al_buf *b, const struct al_snapshot *s, const struct al_finding *f, bool whole,
+                            bool color) {
     clock_time(b, s->realtime_ns);
     if (color)
         al_buf_str(b, f->phase == AL_PHASE_ENDED ? GREEN : level_color(f->level));
@@ -157,7 +158,7 @@ void al_watch_finding_lines(struct al_buf *b, const struct al_snapshot *s, const
     al_buf_str(b, " -- ");
     al_term_string(b, f->message);
     al_buf_printf(b, " [confidence %s]\n", al_confidence_word(f->confidence));
-    if (f->phase != AL_PHASE_BEGAN)
+    if (!whole)
         return;
     detail(b, "also considered: ", f->considered);
     detail(b, "do: ", f->advice);

@@ -476,3 +476,73 @@ def test_ten_thousand_processes(watch, schemas):
     samples = [o for o in lines if o["type"] == "sample"]
     assert [len(o["processes"]) for o in samples] == [10000] * 3
     schemas["sample"].validate({**samples[0], "processes": samples[0]["processes"][:50]})
+
+
+# --- the scenarios of tests/scenarios -------------------------------------------------------------------------------
+
+EXPECTED = {
+    "climbing": [("memory", "critical", 0)],
+    "denied": [],
+    "eight-healthy": [],
+    "extra-contexts": [("contexts", "warning", 0)],
+    "full-but-flat": [],
+    "hang": [("sensor", "warning", 0), ("sensor", "warning", 1)],
+    "host-leak": [("host_memory", "critical", None)],
+    "idle": [],
+    "inefficient": [("inefficient", "info", 0)],
+    "link-degraded": [("link", "warning", 1)],
+    "lost-and-back": [("hardware", "critical", 1), ("sensor", "critical", 1)],
+    "mig": [],
+    "old-driver": [],
+    "orphan": [("orphan", "warning", 0)],
+    "sixty-four": [],
+    "starved": [("starved", "info", 0)],
+    "throttled": [("throttled", "warning", 2)],
+    "unified-memory": [],
+    "uneven": [("uneven", "warning", 3)],
+    "xid": [("hardware", "warning", 0)],
+}
+
+
+def test_every_scenario_has_its_expectation(scenarios):
+    assert {p.stem for p in scenarios.glob("*.txt")} - {"h200-session"} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_scenario_finds_what_it_holds_and_nothing_else(alula, scenarios, schemas, name):
+    got = alula("watch", "--json", "--quiet", "--source", f"scenario:{scenarios / name}.txt", "--speed", 0)
+    assert (got.returncode, got.stderr) == (0, "")
+    lines = objects(got.stdout)
+    for line in lines:
+        schemas[line["type"]].validate(line)
+    began = sorted({(o["rule"], o["level"], o["gpu"]) for o in findings(lines) if o["phase"] == "began"}, key=str)
+    assert began == sorted(EXPECTED[name], key=str)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_command_takes_every_scenario(alula, scenarios, name):
+    source = ["--source", f"scenario:{scenarios / name}.txt", "--speed", "0"]
+    for command in (["stat", "-a"], ["stat", "--json"], ["smi", "-L"], ["smi", "--query-gpu=index,name,uuid,memory.used"],
+                    ["smi", "--query-compute-apps=pid,used_memory"], ["doctor"], ["memory", "4300"], ["watch", "--compat"]):
+        got = alula(*command, *source)
+        # memory: 1 cannot tell, 5 no such process; doctor: 1 a problem
+        allowed = {"memory": (0, 1, 5), "doctor": (0, 1)}.get(command[0], (0,))
+        assert got.returncode in allowed and got.stdout + got.stderr, (command, got)
+
+
+def test_advice_comes_again_when_a_finding_becomes_another_thing(alula, scenarios):
+    lines = alula("watch", "--quiet", "--source", f"scenario:{scenarios}/xid.txt", "--speed", 0,
+                  env={"TZ": "UTC"}).stdout.splitlines()
+    heads = [i for i, line in enumerate(lines) if ": hardware fault -- " in line]
+    assert lines[heads[0]].startswith("12:00:12.0  critical: Xid 48")
+    assert lines[heads[0] + 2].startswith("    do: Restart what ran on it and reset the GPU")
+    assert len(heads) > 1 and not lines[heads[1] + 1].startswith("    ")
+
+
+@pytest.mark.parametrize("name", ["inefficient", "starved", "climbing", "throttled"])
+def test_findings_need_the_evidence_that_they_name(alula, scenarios, name):
+    """A finding carries numbers with units and sources, and says no more confidence than its kinds of evidence bear."""
+    lines = objects(alula("watch", "--json", "--quiet", "--source", f"scenario:{scenarios / name}.txt", "--speed", 0).stdout)
+    for o in findings(lines):
+        assert o["evidence"] and all(e["source"] for e in o["evidence"]), o
+        assert o["advice"] and o["considered"]
