@@ -22,13 +22,12 @@ static bool contains(const char *text, size_t len, const char *word) {
 static void find_container(const char *part, size_t len, char *out, size_t size) {
     if (contains(part, len, "conmon"))
         return;
-    const char *dot = memchr(part, '.', len);
     if (al_str_starts(part, "lxc.payload.") && len > strlen("lxc.payload.")) {
         al_str_copy_n(out, size, part + strlen("lxc.payload."), len - strlen("lxc.payload."));
         return;
     }
-    if (dot)
-        len = (size_t)(dot - part);
+    if (len > 6 && strncmp(part + len - 6, ".scope", 6) == 0)
+        len -= 6;
     const char *start = part;
     for (size_t i = 0; i < len; i++)
         if (part[i] == '-' || part[i] == ':')

@@ -88,7 +88,8 @@ int al_parse_stat(const char *text, size_t len, struct al_host_stat *ret) {
         !take_field(&p, &ret->start_ticks))
         return AL_E_FORMAT;
     ret->threads = threads;
-    ret->has_blkio = skip_words(&p, 19) && take_field(&p, &ret->blkio_ticks);
+    if (skip_words(&p, 5) && take_field(&p, &ret->start_stack))
+        ret->has_blkio = skip_words(&p, 13) && take_field(&p, &ret->blkio_ticks);
     return 0;
 }
 

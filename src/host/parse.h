@@ -17,6 +17,7 @@ struct al_host_stat {
     char state;
     uint64_t utime, stime, threads, start_ticks;
     uint64_t blkio_ticks; // field 42: of the main thread only, see fs/proc/array.c
+    uint64_t start_stack; // where its stack began at exec; a fork keeps it. 0 when we may not know
     bool has_blkio;       // kernels and containers may cut the line short
 };
 // AL_E_FORMAT when one of fields 1 to 22 that we need is missing or no number.

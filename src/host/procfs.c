@@ -120,10 +120,14 @@ static void visit_kid(struct al_procfs *p, struct al_parentage kid, int64_t now_
 // repeated each time.
 static void add_known_kids(struct al_procfs *p) {
     for (size_t i = 0; i < AL_HOST_BUCKETS; i++)
-        for (const struct al_track *t = p->bucket[i]; t; t = t->next) {
-            const struct al_track *parent = t->generation == p->generation ? NULL : al_track_find(p, t->row.ppid);
-            if (parent && parent->generation == p->generation && parent->tree)
-                al_track_add_kid(p, t->row.ppid, t->row.pid);
+        for (struct al_track *t = p->bucket[i]; t; t = t->next) {
+            if (t->generation == p->generation || t->tried == p->generation)
+                continue;
+            const struct al_track *parent = al_track_find(p, t->row.ppid);
+            if (!parent || parent->generation != p->generation || !parent->tree)
+                continue;
+            t->tried = p->generation; // once: it may be gone
+            al_track_add_kid(p, t->row.ppid, t->row.pid);
         }
 }
 
@@ -181,7 +185,8 @@ static size_t assign_roles(struct al_procfs *p) {
         const struct al_proc *r = &t->row;
         p->nodes[count++] = (struct al_role_node){
             .pid = r->pid, .ppid = r->ppid, .uid = r->uid, .gpu = t->gpu, .devices = t->devices, .rank = r->rank,
-            .local_rank = r->local_rank, .world_size = r->world_size, .comm = r->comm, .exe = r->exe,
+            .local_rank = r->local_rank, .world_size = r->world_size, .comm = r->comm, .exe = r->exe[0] ? r->exe : r->comm,
+            .start_stack = t->start_stack,
             .program = t->program.name, .verb = t->program.verb, .command = r->command};
     }
     al_roles_assign(p->nodes, count);

@@ -91,7 +91,7 @@ static bool made_by_multiprocessing(const struct al_role_node *n) {
 }
 
 // True when `n` was made by its parent as another worker of the same program: forked without an exec (same executable,
-// arguments and rank variables), or started by multiprocessing's spawn or fork server.
+// stack and rank variables, or the same arguments where the stack is secret), or started by multiprocessing.
 static bool is_worker_like(const struct al_role_node *n, const struct al_role_node *up) {
     bool server = strstr(up->command, "multiprocessing.forkserver") != NULL;
     if (!server && strstr(n->command, "multiprocessing.forkserver"))
@@ -100,7 +100,11 @@ static bool is_worker_like(const struct al_role_node *n, const struct al_role_no
         return false;
     if (made_by_multiprocessing(n))
         return true;
-    return n->command[0] && is_python(up) && strcmp(n->exe, up->exe) == 0 && strcmp(n->command, up->command) == 0;
+    if (!is_python(up) || strcmp(n->exe, up->exe) != 0)
+        return false;
+    if (n->start_stack && up->start_stack)
+        return n->start_stack == up->start_stack;
+    return n->command[0] && strcmp(n->command, up->command) == 0;
 }
 
 // What the GPU children of a node tell about it.
@@ -201,7 +205,7 @@ static void assign_downwards(struct al_role_node *nodes, size_t count, size_t at
 }
 
 static bool may_climb(const struct al_role_node *nodes, int32_t from, int32_t to) {
-    if (to < 0 || nodes[to].uid != nodes[from].uid)
+    if (to < 0 || nodes[to].uid != nodes[from].uid || nodes[to].uid == (uid_t)-1)
         return false;
     if (!is_boundary(&nodes[to]))
         return true;

@@ -13,10 +13,11 @@
 struct al_role_node {
     // Given:
     pid_t pid, ppid;
-    uid_t uid;
+    uid_t uid;    // (uid_t)-1 unknown
     bool gpu;         // holds a compute context
     uint64_t devices; // which GPUs, by position modulo 64
     int32_t rank, local_rank, world_size; // -1 unknown
+    uint64_t start_stack;       // equal in parent and child: forked without an exec; 0 when not known
     const char *comm, *exe;     // exe: last part
     const char *program, *verb; // host/command.h
     const char *command;        // whole, compared between parent and child; "" when not readable

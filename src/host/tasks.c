@@ -219,7 +219,7 @@ static void scan_one(void *user, pid_t pid) {
         return;
     ssize_t len = al_procfs_readf_at(p, p->root_fd, text, sizeof text, "proc/%d/stat", (int)pid);
     if (len > 0 && al_parse_stat(text, (size_t)len, &stat) == 0)
-        (void)add_pair(&p->scan, &p->scan_count, &p->scan_cap, stat.ppid, stat.pid);
+        (void)add_pair(&p->scan, &p->scan_count, &p->scan_cap, stat.ppid, pid);
 }
 
 static int by_parent(const void *a, const void *b) {

@@ -197,7 +197,8 @@ static void read_limits(struct al_procfs *p, struct al_track *t, int64_t now_ns)
 
 static void apply_stat(struct al_procfs *p, struct al_track *t, const struct al_host_stat *s, int64_t now_ns) {
     struct al_proc *r = &t->row;
-    bool renamed = strcmp(r->comm, s->comm) != 0;
+    bool renamed = strcmp(r->comm, s->comm) != 0 || t->start_stack != s->start_stack;
+    t->start_stack = s->start_stack;
     al_str_copy(r->comm, sizeof r->comm, s->comm);
     if (renamed)
         t->text_ns = t->text_ns ? now_ns - AL_HOST_TEXT_NS : 0; // an exec or a new title: look again now
