@@ -9,6 +9,12 @@ static void highest(double *most, double value)
         *most = value;
 }
 
+static void newest(int64_t *at_ns, struct al_value v)
+{
+    if (v.at_ns > *at_ns)
+        *at_ns = v.at_ns;
+}
+
 static void take(struct al_jobhost *h, const struct al_proc *p, double *worker_sum)
 {
     struct al_value wait = p->m[AL_PROC_IO_WAIT], cpu = p->m[AL_PROC_CPU], writes = p->m[AL_PROC_WRITE_RATE];
@@ -16,17 +22,18 @@ static void take(struct al_jobhost *h, const struct al_proc *p, double *worker_s
         if (isnan(h->io_wait) || wait.num > h->io_wait)
             h->io_pid = p->pid;
         highest(&h->io_wait, wait.num);
-        if (wait.at_ns > h->at_ns)
-            h->at_ns = wait.at_ns;
+        newest(&h->at_ns, wait);
     }
     if (al_ok(p->m[AL_PROC_BLOCKED])) {
         h->blocked += (uint32_t)p->m[AL_PROC_BLOCKED].num;
         h->blocked_read = true;
+        newest(&h->at_ns, p->m[AL_PROC_BLOCKED]);
     }
     if (al_ok(writes))
         h->write_rate = (isnan(h->write_rate) ? 0 : h->write_rate) + writes.num;
     if (p->role == AL_ROLE_WORKER) {
         h->workers++;
+        h->worker_reads += al_ok(p->m[AL_PROC_READ_RATE]) ? p->m[AL_PROC_READ_RATE].num : 0;
         *worker_sum += al_ok(cpu) ? cpu.num : NAN;
     } else if (al_ok(cpu)) {
         highest(&h->rank_cpu, cpu.num);

@@ -18,6 +18,7 @@ struct al_jobhost {
     double write_rate;  // of all its processes that could be read; NaN
     uint32_t workers;
     double worker_cpu;  // mean of the workers, in cores; NaN
+    double worker_reads; // bytes a second that the workers fetch from storage
     double rank_cpu;    // highest of the others, in cores; NaN
     bool serves;        // an inference engine or a notebook is among them
     int64_t started_realtime_ns; // of the youngest process that holds a context; 0 when not known

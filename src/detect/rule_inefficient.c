@@ -10,6 +10,9 @@
 #include "detect/rule.h"
 #include "detect/say.h"
 
+// Reading that is worth a word, in bytes a second.
+#define READS_ABOVE 1048576.0
+
 struct ticks {
     double sum, weight; // the tick being pooled
     int64_t pool_start_ns, sample_ns;
@@ -17,10 +20,11 @@ struct ticks {
     bool low;              // low_run reached the limit, clear_ticks has not
     int64_t low_since_ns;
     double low_sum;        // of the ticks in low_run
-    bool worked;           // a kernel was seen since the holders came
+    uint32_t worked;       // ticks with kernels since the holder came: a start shows one or two, a step loop goes on
     double used;           // memory at the last tick
     int64_t grew_ns;       // when memory last grew as in loading
     int64_t fresh_ns;      // of the tick that last brought a sample
+    pid_t holder;          // who holds the GPU since the count began
 };
 
 struct state {
@@ -89,9 +93,22 @@ static void take_samples(struct ticks *t, const struct al_gpu *gpu, const struct
     if (seconds < 0.9 * set->inefficient_tick) // ticks may come a little early
         return;
     count_tick(t, set, t->sum / t->weight, t->pool_start_ns);
-    t->worked |= t->sum / t->weight > 0.01;
+    t->worked += t->sum / t->weight > 0.01;
     watch_memory(t, gpu, set, now, seconds);
     t->sum = t->weight = 0;
+}
+
+// The count is of one holder: when another process has taken the GPU over, it begins anew.
+static void follow_holder(struct ticks *t, const struct al_view *v, uint32_t g)
+{
+    for (uint32_t i = v->first_row[g]; i < v->first_row[g + 1]; i++)
+        if (t->holder && v->s->rows[i].pid == t->holder)
+            return;
+    const struct al_proc_gpu *row = al_view_holder(v, g);
+    pid_t before = t->holder, now = row ? row->pid : 0;
+    if (before || v->holders[g] == AL_HOLDERS_NONE)
+        *t = (struct ticks){.sample_ns = t->sample_ns, .fresh_ns = t->fresh_ns};
+    t->holder = now;
 }
 
 // ---- who and why ----
@@ -138,7 +155,7 @@ static const char *phase_of(const struct al_run *run, const struct about *about)
     bool worked = false, loading = false;
     int64_t now = run->s->monotonic_ns, recent = AL_SECONDS(set->inefficient_tick * set->inefficient_ticks);
     for (uint32_t i = 0; i < about->gpu_count; i++) {
-        worked |= about->ticks[i]->worked;
+        worked |= about->ticks[i]->worked >= 3;
         loading |= about->ticks[i]->grew_ns && now - about->ticks[i]->grew_ns <= recent;
     }
     if (loading)
@@ -219,8 +236,8 @@ static void say_io(struct al_run *run, struct al_draft *d, const struct al_jobho
                              al_say_who(run->s, al_snapshot_proc(run->s, h->io_pid), h->io_pid).s,
                              al_say_percent(h->io_wait).s);
         else
-            al_draft_message(d, "; %u of its threads are blocked and the node's I/O pressure is %s", h->blocked,
-                             al_say_percent(h->pressure).s);
+            al_draft_message(d, "; %u of its threads %s blocked and the node's I/O pressure is %s", h->blocked,
+                             h->blocked == 1 ? "is" : "are", al_say_percent(h->pressure).s);
         break;
     case AL_IO_NONE:
         if (!isnan(h->io_wait))
@@ -249,6 +266,8 @@ static void say_device(struct al_draft *d, const struct al_gpu *gpu, double mean
 // What the CPU side looks like. It names no cause for certain: it happens at the same time.
 static void say_cpu(struct al_draft *d, const struct al_jobhost *h)
 {
+    if (h->worker_reads >= READS_ABOVE)
+        al_draft_number(d, "worker_read_bytes_per_second", h->worker_reads, AL_UNIT_BYTES_PER_SECOND, "procfs", 0);
     if (!isnan(h->worker_cpu))
         al_draft_number(d, "worker_cpu_ratio", h->worker_cpu, AL_UNIT_RATIO, "procfs", 0);
     if (!isnan(h->rank_cpu))
@@ -266,6 +285,12 @@ static void say_cpu(struct al_draft *d, const struct al_jobhost *h)
                             al_say_percent(h->rank_cpu).s);
         al_draft_advice(d, "Look at the rank's Python stack: input or logging in the main process, .item() each step, "
                            "many small kernels (larger batch, torch.compile, CUDA graphs).");
+    } else if (h->worker_reads >= READS_ABOVE) {
+        al_draft_considered(d, "Its %u DataLoader workers read %s and hardly use the CPU: the rank may wait for storage "
+                               "or the network behind it.",
+                            h->workers, al_say_byte_rate(h->worker_reads).s);
+        al_draft_advice(d, "Time one item of the data set. More workers or prefetch (num_workers, prefetch_factor), local "
+                           "storage or fewer, larger files help if reading is what takes long.");
     } else {
         if (!isnan(h->rank_cpu))
             al_draft_considered(d, "Neither rank nor workers use the CPU much: evaluation, a lock, the network or a "
@@ -373,8 +398,7 @@ static void step(struct al_run *run)
             continue;
         struct ticks *t = &((struct state *)tracks[g]->state)->ticks;
         take_samples(t, &run->s->gpus[g], run->set, run->s);
-        if (run->view->holders[g] == AL_HOLDERS_NONE) // the count starts when a process comes
-            *t = (struct ticks){.sample_ns = t->sample_ns, .fresh_ns = t->fresh_ns};
+        follow_holder(t, run->view, g);
     }
     for (uint32_t j = 0; j < run->view->job_count; j++) {
         const struct al_job *job = &run->view->jobs[j];

@@ -211,6 +211,48 @@ static void test_blocked_threads_need_pressure(void **unused)
     world_free(&w);
 }
 
+// Without delay accounting blocked threads are all there is; once they are gone, input is no longer the cause.
+static void test_starved_by_blocked_threads_passes(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    low(&w, 0, 0.02);
+    world_find(&w, 1000)->m[AL_PROC_IO_WAIT] = al_value_none(AL_STATUS_UNSUPPORTED);
+    w.s->node.m[AL_NODE_PSI_IO] = al_value_ok(0.3, w.s->monotonic_ns);
+    world_host(&w, 1000, AL_PROC_BLOCKED, 2);
+    world_ticks(&w, 30);
+    assert_non_null(world_open(&w, "starved"));
+    world_host(&w, 1000, AL_PROC_BLOCKED, 0);
+    world_ticks(&w, 40);
+    assert_null(world_open(&w, "starved"));
+    assert_non_null(world_open(&w, "inefficient"));
+    world_free(&w);
+}
+
+// The next job on the GPU is not blamed for the one before it.
+static void test_another_holder_starts_anew(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_proc(&w, 1000, AL_ROLE_RANK, 0, 1000);
+    world_row(&w, 0, 1000, 20 * GIB);
+    low(&w, 0, 0.02);
+    world_ticks(&w, 30);
+    assert_int_equal(world_open(&w, "inefficient")->pid, 1000);
+    world_proc(&w, 2000, AL_ROLE_RANK, 0, 2000);
+    world_row(&w, 0, 2000, 20 * GIB);
+    world_ticks(&w, 2);
+    world_drop_proc(&w, 1000);
+    world_tick(&w);
+    assert_null(world_open(&w, "inefficient"));
+    world_ticks(&w, 30);
+    assert_int_equal(world_open(&w, "inefficient")->pid, 2000);
+    world_free(&w);
+}
+
 static void test_unknown_io_wait_is_said(void **unused)
 {
     (void)unused;
@@ -329,6 +371,101 @@ static void test_startup_and_serving(void **unused)
     world_free(&w);
 }
 
+static void test_the_limit_itself_is_not_low(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    low(&w, 0, 0.20);
+    world_ticks(&w, 20);
+    assert_int_equal(w.count, 0);
+    low(&w, 0, 0.1999);
+    world_ticks(&w, 5);
+    assert_int_equal(w.count, 1);
+    world_free(&w);
+}
+
+// What the CPU side shows is named beside the finding, with what to do about it.
+static void test_cpu_picture(void **unused)
+{
+    (void)unused;
+    static const struct {
+        double rank, worker;
+        const char *considered, *advice;
+    } cases[] = {
+        {0.1, 0.98, "2 DataLoader workers use 98.0 % of a core each: preprocessing", "More DataLoader workers"},
+        {1.0, 0.1, "The rank uses 100.0 % of a core", "many small kernels"},
+        {0.02, 0.0, "Neither rank nor workers use the CPU much", "what it waits for"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world w;
+        world_make(&w, 1);
+        world_job(&w, 1);
+        world_proc(&w, 1100, AL_ROLE_WORKER, -1, 1000);
+        world_proc(&w, 1101, AL_ROLE_WORKER, -1, 1000);
+        world_proc(&w, 3000, AL_ROLE_RANK, 0, 3000); // of another job
+        world_host(&w, 3000, AL_PROC_CPU, 5);
+        world_host(&w, 3000, AL_PROC_IO_WAIT, 1);
+        world_host(&w, 1000, AL_PROC_CPU, cases[i].rank);
+        world_host(&w, 1100, AL_PROC_CPU, cases[i].worker);
+        world_host(&w, 1101, AL_PROC_CPU, cases[i].worker);
+        world_ticks(&w, 5);
+        assert_int_equal(w.count, 1);
+        assert_string_equal(w.log[0].rule, "inefficient");
+        assert_has(w.log[0].considered, cases[i].considered);
+        assert_has(w.log[0].advice, cases[i].advice);
+        assert_true(evidence(&w.log[0], "worker_cpu_ratio") == cases[i].worker);
+        assert_true(evidence(&w.log[0], "rank_cpu_ratio") == cases[i].rank);
+        world_free(&w);
+    }
+}
+
+static void test_unread_cpu_is_not_idle(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    world_find(&w, 1000)->m[AL_PROC_CPU] = al_value_none(AL_STATUS_UNREAD);
+    world_ticks(&w, 5);
+    assert_null(strstr(w.log[0].considered, "use the CPU"));
+    world_free(&w);
+}
+
+static void test_no_pressure_shows_no_io_wait(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    struct al_proc *p = world_find(&w, 1000);
+    p->m[AL_PROC_IO_WAIT] = p->m[AL_PROC_BLOCKED] = al_value_none(AL_STATUS_UNSUPPORTED);
+    w.s->node.m[AL_NODE_PSI_IO].num = 0.001;
+    world_ticks(&w, 5);
+    assert_has(w.log[0].message, "; no I/O wait seen");
+    assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_HIGH);
+    world_free(&w);
+}
+
+static void test_gpu_shared_by_two_jobs(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 2);
+    world_job(&w, 2);
+    world_proc(&w, 4000, AL_ROLE_NOTEBOOK, -1, 4000);
+    world_row(&w, 1, 4000, 2 * GIB);
+    world_host(&w, 4000, AL_PROC_IO_WAIT, 0.5);
+    world_ticks(&w, 5);
+    assert_int_equal(w.count, 2); // not one of the job: GPU 1 is not the job's alone
+    assert_string_equal(w.log[0].key, "inefficient/GPU-0");
+    assert_string_equal(w.log[1].key, "starved/GPU-1");
+    assert_int_equal(w.log[1].pid, 1001); // the one that holds most
+    assert_has(w.log[1].message, "pid 4000 (python) waits for I/O 50.0 %");
+    world_free(&w);
+}
+
 int inefficient_suite(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,12 +478,19 @@ int inefficient_suite(void)
         cmocka_unit_test(test_short_ticks_are_pooled),
         cmocka_unit_test(test_starved_by_input),
         cmocka_unit_test(test_blocked_threads_need_pressure),
+        cmocka_unit_test(test_starved_by_blocked_threads_passes),
+        cmocka_unit_test(test_another_holder_starts_anew),
         cmocka_unit_test(test_unknown_io_wait_is_said),
         cmocka_unit_test(test_cannot_tell),
         cmocka_unit_test(test_gpus_of_a_job_share_a_finding),
         cmocka_unit_test(test_one_low_gpu_of_a_job),
         cmocka_unit_test(test_process_end_ends_it),
         cmocka_unit_test(test_startup_and_serving),
+        cmocka_unit_test(test_the_limit_itself_is_not_low),
+        cmocka_unit_test(test_cpu_picture),
+        cmocka_unit_test(test_unread_cpu_is_not_idle),
+        cmocka_unit_test(test_no_pressure_shows_no_io_wait),
+        cmocka_unit_test(test_gpu_shared_by_two_jobs),
     };
     return cmocka_run_group_tests_name("inefficient", tests, NULL, NULL);
 }
