@@ -2,8 +2,8 @@
 """workload.py PHASE SECONDS: one kind of GPU job, for recording sessions and for checking verdicts.
 
 healthy   bf16 training of a transformer block stack, batches made on the GPU
-starved   the same model fed by a DataLoader whose workers read uncached bytes from disk and sleep
-climbing  memory that grows until 92 % of the card are taken, beside light matrix work
+starved   the same model fed by a DataLoader whose workers read uncached bytes from disk
+climbing  memory that fills to 87 % of the card and then leaks on to above 92 %, beside steady matrix work
 peak      large bf16 matrix products, as fast as they go
 """
 
@@ -16,8 +16,11 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 
+ITEM = 32 << 20
+
+
 class Slow(Dataset):
-    """Each item costs an uncached read of 8 MiB and 30 ms of waiting, as a bad network file system does."""
+    """Each item costs an uncached read of 32 MiB, more than the disk gives in the time of a step."""
 
     def __init__(self, path):
         self.path = path
@@ -28,10 +31,9 @@ class Slow(Dataset):
     def __getitem__(self, index):
         fd = os.open(self.path, os.O_RDONLY)
         size = os.fstat(fd).st_size
-        os.pread(fd, 8 << 20, (index * (8 << 20)) % max(size - (8 << 20), 1))
+        os.pread(fd, ITEM, (index * ITEM) % max(size - ITEM, 1))
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
-        time.sleep(0.03)
         return torch.zeros(512, dtype=torch.long)
 
 
@@ -62,13 +64,13 @@ def starved(until):
     path = os.environ.get("WORKLOAD_FILE", "/var/tmp/alula-workload.bin")
     if not os.path.exists(path):
         with open(path, "wb") as out:
-            for _ in range(128):
-                out.write(os.urandom(8 << 20))
+            for _ in range(64):
+                out.write(os.urandom(ITEM))
             out.flush()
             os.fsync(out.fileno())
     model = make_model(layers=2)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
-    for tokens in DataLoader(Slow(path), batch_size=16, num_workers=2):
+    for tokens in DataLoader(Slow(path), batch_size=8, num_workers=4):
         batch = torch.randn(4, 512, 2048, device="cuda", dtype=torch.bfloat16) + tokens[:1, :1].to("cuda")[..., None]
         step(model, optimizer, batch)
         if time.time() >= until:
@@ -78,15 +80,16 @@ def starved(until):
 def climbing(until):
     start, seconds = time.time(), until - time.time()
     total = torch.cuda.get_device_properties(0).total_memory
-    kept, product = [], torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-    chunk = 1 << 30
+    kept, product = [], torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    fill, chunk = seconds * 0.3, 128 << 20
     while time.time() < until:
-        share = min((time.time() - start) / (seconds * 0.85), 1) * 0.93
+        at = time.time() - start
+        share = 0.87 * min(at / fill, 1) + 0.055 * min(max(at - fill, 0) / (seconds * 0.65), 1)
         while torch.cuda.memory_reserved() + chunk < share * total:
             kept.append(torch.empty(chunk, dtype=torch.uint8, device="cuda").fill_(1))
-        product = (product @ product).clamp_(-1, 1)
+        for _ in range(4):
+            product = (product @ product).clamp_(-1, 1)
         torch.cuda.synchronize()
-        time.sleep(0.002)
 
 
 def peak(until):
