@@ -108,7 +108,7 @@ static void add(struct al_run *run, struct state *m, const struct al_proc *p, in
         total->used = al_ok(p->m[AL_PROC_CGROUP_USED]) ? p->m[AL_PROC_CGROUP_USED].num : NAN;
     }
     if (al_ok(p->m[AL_PROC_CGROUP_ANON]))
-        total->cgroup_anon = p->m[AL_PROC_CGROUP_ANON].num;
+        total->cgroup_anon = fmax(total->cgroup_anon, p->m[AL_PROC_CGROUP_ANON].num); // NaN gives way
     if (!k || !grown_up(run, p, k, span_ns))
         return;
     if (!al_ok(anon)) {

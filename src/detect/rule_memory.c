@@ -11,7 +11,7 @@
 #include "series/window.h"
 
 #define ROWS_MAX 8         // processes of one GPU whose memory is followed
-#define POINTS 64          // of a robust slope
+#define POINTS 32          // of a robust slope
 #define NEAR 0.10          // windows are kept from this far below the limit
 #define RECENT_NS (10 * AL_NS_PER_S)
 #define PEAK_S 2.5         // within which a peak is new
@@ -171,6 +171,14 @@ static double free_bytes(const struct al_gpu *gpu)
     return fmax(0, gpu->m[AL_GPU_MEM_TOTAL].num - gpu->m[AL_GPU_MEM_USED].num - reserved);
 }
 
+// It is told at a new peak only: a level that goes up and down seems to rise for part of each turn. Once told, it lasts
+// while new peaks come, be it in steps.
+static bool at_peak(const struct al_run *run, const struct state *m, bool open)
+{
+    double flat = (double)(run->s->monotonic_ns - m->rose_ns) / AL_NS_PER_S;
+    return open ? flat < run->set->memory_flat_after : flat <= PEAK_S;
+}
+
 static bool rises(const struct al_run *run, const struct state *m, const struct al_gpu *gpu, bool open,
                   struct rise *ret)
 {
@@ -180,10 +188,7 @@ static bool rises(const struct al_run *run, const struct state *m, const struct 
     memset(ret, 0, sizeof *ret);
     bool now_rising = significant(&m->used, newest - RECENT_NS, least, &recent);
     bool since = significant(&m->used, m->above_since_ns, least, &ret->all);
-    // It is told at a new peak only: a level that goes up and down seems to rise for part of each turn. Once told, it
-    // lasts while new peaks come, be it in steps.
-    double flat = (double)(run->s->monotonic_ns - m->rose_ns) / AL_NS_PER_S;
-    if (open ? flat >= run->set->memory_flat_after : !since || flat > PEAK_S)
+    if (!since && !open)
         return false;
     ret->per_second = now_rising && m->above_since_ns <= newest - RECENT_NS ? recent.per_second : ret->all.per_second;
     if (ret->per_second <= 0) // a pause between two steps
@@ -248,11 +253,8 @@ static void judge(struct al_run *run, struct al_track *t, uint32_t g, double lim
     struct rise rise;
     const struct al_gpu *gpu = &run->s->gpus[g];
     double used = gpu->m[AL_GPU_MEM_USED].num;
-    if (!m->above_since_ns) {
-        al_run_quiet(run, t);
-        return;
-    }
-    if (!t->open && m->lived_at > 0 && used <= m->lived_at * (1 + run->set->memory_been_here)) {
+    bool been_here = m->lived_at > 0 && used <= m->lived_at * (1 + run->set->memory_been_here);
+    if (!m->above_since_ns || (!t->open && been_here) || !at_peak(run, m, t->open != NULL)) {
         al_run_quiet(run, t);
         return;
     }

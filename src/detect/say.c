@@ -9,7 +9,7 @@
 
 static struct al_say fixed(double value, int decimals, const char *unit)
 {
-    struct al_say say;
+    struct al_say say = {""};
     char number[64];
     (void)al_fmt_fixed(number, sizeof number, value, decimals);
     (void)snprintf(say.s, sizeof say.s, "%s%s", number, unit);
@@ -23,14 +23,14 @@ struct al_say al_say_percent(double ratio)
 
 struct al_say al_say_bytes(double bytes)
 {
-    struct al_say say;
+    struct al_say say = {""};
     (void)al_fmt_bytes(say.s, sizeof say.s, bytes);
     return say;
 }
 
 struct al_say al_say_byte_rate(double per_second)
 {
-    struct al_say say;
+    struct al_say say = {""};
     size_t len = al_fmt_bytes(say.s, sizeof say.s - 2, per_second);
     (void)snprintf(say.s + len, sizeof say.s - len, "/s");
     return say;
@@ -61,7 +61,7 @@ struct al_say al_say_seconds(double seconds)
 {
     if (seconds < 99.5)
         return fixed(seconds, seconds < 2.95 ? 1 : 0, " s");
-    struct al_say say;
+    struct al_say say = {""};
     (void)al_fmt_duration(say.s, sizeof say.s, seconds);
     return say;
 }
@@ -78,7 +78,7 @@ struct al_say al_say_megahertz(double hertz)
 
 struct al_say al_say_gpu(const struct al_gpu *gpu)
 {
-    struct al_say say;
+    struct al_say say = {""};
     if (gpu->info.is_mig)
         (void)snprintf(say.s, sizeof say.s, "GPU %u MIG %u/%u", gpu->info.index, gpu->info.gpu_instance,
                        gpu->info.compute_instance);
@@ -89,7 +89,7 @@ struct al_say al_say_gpu(const struct al_gpu *gpu)
 
 struct al_say al_say_who(const struct al_snapshot *s, const struct al_proc *p, pid_t pid)
 {
-    struct al_say say;
+    struct al_say say = {""};
     const struct al_proc *owner = p && p->owner ? al_snapshot_proc(s, p->owner) : NULL;
     if (p && p->role == AL_ROLE_WORKER && owner && owner->rank >= 0)
         (void)snprintf(say.s, sizeof say.s, "pid %lld (worker of rank %d)", (long long)pid, owner->rank);

@@ -116,6 +116,41 @@ static void test_too_little_and_cannot_tell(void **unused)
     world_free(&w);
 }
 
+// Processes that grow up one after the other, or leave, change the sum: that is no growth.
+static void test_the_sum_starts_anew_with_its_processes(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    for (pid_t pid = 1100; pid < 1104; pid++)
+        world_find(&w, pid)->started_realtime_ns = w.s->realtime_ns - 90 * SEC + (pid - 1100) * 20 * SEC;
+    grow(&w, 1000, 0, 240);
+    assert_int_equal(w.count, 0);
+    world_free(&w);
+}
+
+static void test_cgroup_agrees(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    world_proc(&w, 9000, AL_ROLE_OTHER, -1, 9000); // not of the job
+    world_host(&w, 9000, AL_PROC_RSS_ANON, 500 * GIB);
+    world_host(&w, 1000, AL_PROC_CGROUP_ANON, 10 * GIB);
+    for (int i = 0; i < 250; i++) {
+        world_find(&w, 1000)->m[AL_PROC_CGROUP_ANON].num += 5 * MIB;
+        world_find(&w, 1000)->m[AL_PROC_RSS_ANON].num += 5 * MIB;
+        world_tick(&w);
+    }
+    const struct al_finding *f = world_open(&w, "host_memory");
+    assert_non_null(f);
+    assert_int_equal(f->confidence, AL_CONFIDENCE_MEDIUM);
+    assert_true(fabs(evidence(f, "cgroup_anonymous_slope") - 10 * MIB) < 0.1 * MIB);
+    assert_true(evidence(f, "anonymous_memory_bytes") < 20 * GIB);
+    assert_has(f->message, "end of the machine's available memory reached in about");
+    world_free(&w);
+}
+
 int host_memory_suite(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +158,8 @@ int host_memory_suite(void)
         cmocka_unit_test(test_time_to_the_cgroup_limit),
         cmocka_unit_test(test_healthy_twins),
         cmocka_unit_test(test_too_little_and_cannot_tell),
+        cmocka_unit_test(test_the_sum_starts_anew_with_its_processes),
+        cmocka_unit_test(test_cgroup_agrees),
     };
     return cmocka_run_group_tests_name("host_memory", tests, NULL, NULL);
 }

@@ -126,12 +126,37 @@ static void test_cannot_tell(void **unused)
     world_free(&w);
 }
 
+static void test_counter_hysteresis(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w, 1);
+    for (int i = 0; i < 130; i++) {
+        w.s->gpus[0].m[AL_GPU_PCIE_REPLAY].num += 0.6; // 1.2/s
+        world_tick(&w);
+    }
+    assert_non_null(world_open(&w, "link"));
+    for (int i = 0; i < 130; i++) {
+        w.s->gpus[0].m[AL_GPU_PCIE_REPLAY].num += 0.4; // 0.8/s: between half the limit and the limit
+        world_tick(&w);
+    }
+    assert_non_null(world_open(&w, "link"));
+    for (int i = 0; i < 130; i++) {
+        w.s->gpus[0].m[AL_GPU_PCIE_REPLAY].num += 0.2;
+        world_tick(&w);
+    }
+    assert_null(world_open(&w, "link"));
+    assert_int_equal(world_log_count(&w, "link", AL_PHASE_BEGAN), 1);
+    world_free(&w);
+}
+
 int link_suite(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pcie_below_maximum_under_load), cmocka_unit_test(test_idle_link_is_no_fault),
         cmocka_unit_test(test_replays),                       cmocka_unit_test(test_nvlink_down_and_errors),
         cmocka_unit_test(test_wiring_is_no_fault),            cmocka_unit_test(test_cannot_tell),
+        cmocka_unit_test(test_counter_hysteresis),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }

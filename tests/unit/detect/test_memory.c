@@ -67,6 +67,19 @@ static void test_slow_rise_is_a_warning(void **unused)
     world_free(&w);
 }
 
+static void test_another_window_keeps_the_readings(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    ramp(&w, 126, 128.6, 0.5);
+    w.set.memory_window = 30;
+    world_settings(&w);
+    ramp(&w, 129, 129.6, 0.5);
+    assert_non_null(world_open(&w, "memory"));
+    world_free(&w);
+}
+
 static void test_ends_when_it_falls_or_stays(void **unused)
 {
     (void)unused;
@@ -274,7 +287,7 @@ int memory_suite(void)
         cmocka_unit_test(test_sawtooth_is_told_once),        cmocka_unit_test(test_staircase_is_one_finding),
         cmocka_unit_test(test_model_size_moves_the_limit),   cmocka_unit_test(test_unknown_process_is_said),
         cmocka_unit_test(test_names_the_process_that_rises), cmocka_unit_test(test_cannot_tell),
-        cmocka_unit_test(test_plateau_above_the_learned_peak),
+        cmocka_unit_test(test_plateau_above_the_learned_peak), cmocka_unit_test(test_another_window_keeps_the_readings),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ static void test_hanging_call(void **unused)
     world_tick(&w);
     assert_int_equal(w.count, 1); // and no finding for each GPU
     assert_string_equal(w.log[0].key, "sensor/driver");
+    assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_HIGH);
     assert_string_equal(w.log[0].message, "driver call nvmlDeviceGetMemoryInfo_v2 has not come back for 5 s: all GPU figures "
                                           "are as old as that");
     world_ticks(&w, 110); // a minute
@@ -73,6 +74,7 @@ static void test_lost_and_back(void **unused)
     assert_int_equal(w.count, 1); // the Xid is told along, not by itself
     assert_string_equal(w.log[0].key, "sensor/GPU-1");
     assert_int_equal(w.log[0].level, AL_LEVEL_CRITICAL);
+    assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_HIGH);
     assert_string_equal(w.log[0].message, "GPU 1: the driver says that the GPU is lost (Xid 79: no longer reached over PCIe)");
     assert_has(w.log[0].advice, "Restart the machine");
     w.s->gpus[1].info.status = AL_STATUS_OK;

@@ -122,12 +122,42 @@ static void test_too_little_and_cannot_tell(void **unused)
     world_free(&w);
 }
 
+static void test_what_backs_it(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    world_gpu(&w, 0, AL_GPU_TEMP, 60); // the core is cool, but the margin is used up: memory
+    world_gpu(&w, 0, AL_GPU_TEMP_MARGIN, 3);
+    world_gpu_status(&w, 0, AL_GPU_CLOCK_SM_MAX, AL_STATUS_ERROR);
+    mask(&w, 10, 0x20);
+    assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_MEDIUM);
+    assert_null(strstr(w.log[0].message, "MHz"));
+    world_free(&w);
+    make(&w);
+    world_gpu(&w, 0, AL_GPU_TEMP, 60); // nothing else shows heat
+    mask(&w, 10, 0x20);
+    assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_LOW);
+    world_free(&w);
+    make(&w);
+    world_gpu(&w, 0, AL_GPU_POWER, 690);
+    mask(&w, 10, 0x4);
+    assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_MEDIUM);
+    world_free(&w);
+    make(&w);
+    world_gpu(&w, 0, AL_GPU_POWER, 300);
+    mask(&w, 10, 0x4);
+    assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_LOW);
+    world_free(&w);
+}
+
 int throttled_suite(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_heat),          cmocka_unit_test(test_each_reason),
         cmocka_unit_test(test_power_cap_is_info), cmocka_unit_test(test_healthy_twins),
         cmocka_unit_test(test_too_little_and_cannot_tell),
+        cmocka_unit_test(test_what_backs_it),
     };
     return cmocka_run_group_tests_name("throttled", tests, NULL, NULL);
 }

@@ -103,12 +103,32 @@ static void test_cannot_tell_and_stale(void **unused)
     world_free(&w);
 }
 
+static void test_first_gpu_may_be_the_odd_one(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w, 3, 0.99, 0.02, 0, true);
+    world_gpu(&w, 0, AL_GPU_POWER, 349); // just under half the limit: may only wait
+    world_ticks(&w, 10);
+    assert_non_null(world_open(&w, "uneven"));
+    assert_int_equal(world_open(&w, "uneven")->gpu, 0);
+    assert_has(world_open(&w, "uneven")->considered, "may only wait");
+    world_gpu(&w, 0, AL_GPU_UTIL_MEAN, 0.02); // another one takes its place: counts anew
+    world_gpu(&w, 1, AL_GPU_UTIL_MEAN, 0.99);
+    world_tick(&w);
+    assert_null(world_open(&w, "uneven"));
+    world_ticks(&w, 9);
+    assert_int_equal(world_open(&w, "uneven")->gpu, 1);
+    world_free(&w);
+}
+
 int uneven_suite(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_busy_others_idle), cmocka_unit_test(test_one_idle_others_wait_for_it),
         cmocka_unit_test(test_healthy_twins),        cmocka_unit_test(test_idle_worker_is_named),
         cmocka_unit_test(test_cannot_tell_and_stale),
+        cmocka_unit_test(test_first_gpu_may_be_the_odd_one),
     };
     return cmocka_run_group_tests_name("uneven", tests, NULL, NULL);
 }
