@@ -12,7 +12,7 @@ struct al_program {
     char name[160]; // "/usr/bin/torchrun", "torch.distributed.run" (-m), the code (-c, its beginning), or argv[0]
     char verb[32];  // first argument behind it
 };
-// args[len]: /proc/PID/cmdline, arguments ended by NUL.
+// args[len]: /proc/PID/cmdline, arguments ended by NUL; args[len] itself must be NUL, as al_fs_read leaves it.
 void al_program_parse(const char *args, size_t len, struct al_program *ret);
 
 // Writes args as text: blanks between arguments, control bytes replaced, cut at a UTF-8 boundary. Values of options and

@@ -209,9 +209,10 @@ static bool may_climb(const struct al_role_node *nodes, int32_t from, int32_t to
         return false;
     if (!is_boundary(&nodes[to]))
         return true;
-    // A shell only when a starter of ranks is right above it.
-    for (int32_t i = to; i >= 0 && al_role_is_shell(nodes[i].exe); i = nodes[i].parent)
-        to = nodes[i].parent;
+    // A shell only when a starter of ranks is right above it. Counted, since parents read at different times may form a
+    // ring.
+    for (unsigned shell = 0; shell < 8 && to >= 0 && al_role_is_shell(nodes[to].exe); shell++)
+        to = nodes[to].parent;
     return to >= 0 && nodes[to].uid == nodes[from].uid &&
            (in_list(nodes[to].exe, shell_starters) || in_list(base_name(nodes[to].program), shell_starters));
 }

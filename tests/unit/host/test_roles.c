@@ -333,6 +333,11 @@ static void loops(void **state) {
                                          .program = "t.py", .verb = "", .command = ""};
     al_roles_assign(nodes, 3); // must end
     assert_int_equal(nodes[2].job, 202);
+    nodes[0].exe = nodes[1].exe = "bash";
+    nodes[0].gpu = false;
+    nodes[2].ppid = 200;
+    al_roles_assign(nodes, 3);
+    assert_int_equal(nodes[2].job, 202);
     al_roles_assign(NULL, 0);
 }
 
