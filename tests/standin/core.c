@@ -145,13 +145,36 @@ static int disturb(struct call *c, const char *function, int gpu) {
     return code;
 }
 
+// What clients cost here, for measurements: written at exit to the file that ALULA_STANDIN_STATS names. Under the lock.
+static struct {
+    uint64_t calls;
+    int64_t began_ns, total_ns;
+} stats;
+
+static void count_call(void) {
+    pthread_mutex_lock(&lock);
+    stats.calls++;
+    stats.began_ns = al_monotonic_ns();
+}
+
+__attribute__((destructor)) static void write_stats(void) {
+    const char *path = getenv("ALULA_STANDIN_STATS");
+    FILE *out = path && stats.calls ? fopen(path, "we") : NULL;
+    if (!out)
+        return;
+    fprintf(out, "{\"calls\": %llu, \"seconds\": %lld.%09lld}\n", (unsigned long long)stats.calls,
+            (long long)(stats.total_ns / AL_NS_PER_S), (long long)(stats.total_ns % AL_NS_PER_S));
+    (void)fclose(out);
+}
+
 int standin_end(int result) {
+    stats.total_ns += al_monotonic_ns() - stats.began_ns;
     pthread_mutex_unlock(&lock);
     return result;
 }
 
 int standin_begin_system(struct call *c, const char *function) {
-    pthread_mutex_lock(&lock);
+    count_call();
     if (!initialised)
         return standin_end(AL_NVML_ERROR_UNINITIALIZED);
     *c = (struct call){scenario, standin_now(), UINT32_MAX};
@@ -160,7 +183,7 @@ int standin_begin_system(struct call *c, const char *function) {
 }
 
 int standin_begin(struct call *c, const char *function, const struct nvml_device *d) {
-    pthread_mutex_lock(&lock);
+    count_call();
     if (!initialised)
         return standin_end(AL_NVML_ERROR_UNINITIALIZED);
     if (d < devices || d >= devices + al_scenario_gpu_count(scenario))
@@ -186,7 +209,7 @@ static void enumerate(int64_t at_ns) {
 
 static int init(void) {
     struct call c = {0};
-    pthread_mutex_lock(&lock);
+    count_call();
     if (broken[0]) {
         fprintf(stderr, "libnvidia-ml (alula's stand-in): %s\n", broken);
         return standin_end(AL_NVML_ERROR_UNKNOWN);
