@@ -90,7 +90,7 @@ def test_pcie_is_traffic_not_width(play, tmp_path):
     assert gpu["pcie_tx_bytes_per_second"] == 3000 * 1024 and gpu["pcie_rx_bytes_per_second"] == 2000 * 1024
     (tmp_path / "scene.txt").write_text(SCENE.replace("A100-SXM4-40GB", "H100").replace("architecture=7", "architecture=9")
                                          .replace("gpu 0 gpm_pcie", "gpu 0 graphics_active_ratio=62% sm_active_ratio=50% gpm_pcie"))
-    gpu = last_gpu(play("watch", "--json", "--for", "2s"))
+    gpu = last_gpu(play("watch", "--json", "--for", "4s"))
     assert "pcie_tx_bytes_per_second" not in gpu
     assert gpu["gpm_pcie_tx_bytes_per_second"] == pytest.approx(2**20, rel=1e-6)
     assert gpu["gpm_pcie_rx_bytes_per_second"] == pytest.approx(2**19, rel=1e-6)
