@@ -33,8 +33,11 @@ int al_fs_root(const char *path, int *ret_fd) {
     return 0;
 }
 
+// A seq_file gives whole records up to a page, so that a read this short was the last one (records are shorter).
+#define SURELY_ALL 1024
+
 // Reads up to size bytes whatever the file's stated size is: /proc files say 0.
-static ssize_t read_up_to(int fd, char *out, size_t size) {
+static ssize_t read_up_to(int fd, char *out, size_t size, size_t surely_all) {
     size_t len = 0;
     while (len < size) {
         ssize_t n = read(fd, out + len, size - len);
@@ -45,6 +48,8 @@ static ssize_t read_up_to(int fd, char *out, size_t size) {
         if (n == 0)
             break;
         len += (size_t)n;
+        if (len == (size_t)n && len < surely_all)
+            break; // half of all system calls on /proc would only fetch an end of file
     }
     return (ssize_t)len;
 }
@@ -56,7 +61,7 @@ ssize_t al_fs_read(int root_fd, const char *path, char *out, size_t size) {
     int fd = openat(root_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return from_errno(errno);
-    ssize_t len = read_up_to(fd, out, size - 1);
+    ssize_t len = read_up_to(fd, out, size - 1, SURELY_ALL);
     (void)close(fd);
     out[len > 0 ? len : 0] = '\0';
     return len;
@@ -110,7 +115,7 @@ static int slurp_fd(int fd, size_t max, char **ret_data, size_t *ret_len) {
             return AL_E_NOMEM;
         }
         data = more;
-        ssize_t n = read_up_to(fd, data + len, cap - 1 - len);
+        ssize_t n = read_up_to(fd, data + len, cap - 1 - len, 0); // perhaps a pipe
         if (n < 0 || len + (size_t)n > max) {
             free(data);
             return n < 0 ? (int)n : AL_E_TOOBIG;
