@@ -10,6 +10,8 @@ struct al_procfs_options {
     bool no_cmdline;   // leave commands out everywhere
 };
 
+// A process that ended but was not yet waited for by its parent is still in /proc: its row is alive, with state 'Z' and
+// the command it had when last seen.
 int al_procfs_open(const struct al_procfs_options *options, struct al_host **ret);
 // Plays the host half of `source` (not taken over), its start at start_ns.
 int al_replay_host(struct al_source *source, bool no_cmdline, int64_t start_ns, struct al_host **ret);

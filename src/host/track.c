@@ -197,8 +197,11 @@ static void read_limits(struct al_procfs *p, struct al_track *t, int64_t now_ns)
 
 static void apply_stat(struct al_procfs *p, struct al_track *t, const struct al_host_stat *s, int64_t now_ns) {
     struct al_proc *r = &t->row;
-    bool renamed = strcmp(r->comm, s->comm) != 0 || t->start_stack != s->start_stack;
-    t->start_stack = s->start_stack;
+    // A process that ended and waits for its parent has lost its stack, arguments and control group, not its identity.
+    bool ended = s->state == 'Z' || s->state == 'X';
+    bool renamed = strcmp(r->comm, s->comm) != 0 || (!ended && t->start_stack != s->start_stack);
+    if (!ended || !t->start_stack)
+        t->start_stack = s->start_stack;
     al_str_copy(r->comm, sizeof r->comm, s->comm);
     if (renamed)
         t->text_ns = t->text_ns ? now_ns - AL_HOST_TEXT_NS : 0; // an exec or a new title: look again now
@@ -230,6 +233,13 @@ static void apply_delay(struct al_procfs *p, struct al_track *t, const struct al
 }
 
 static void read_details(struct al_procfs *p, struct al_track *t, int dir_fd, int64_t now_ns) {
+    static const uint32_t gone[] = {AL_PROC_CGROUP_LIMIT, AL_PROC_CGROUP_USED, AL_PROC_CGROUP_ANON, AL_PROC_PSS,
+                                    AL_PROC_READ_RATE,    AL_PROC_READ_CHARS,  AL_PROC_WRITE_RATE};
+    if (t->row.state == 'Z' || t->row.state == 'X') {
+        set_none(t, gone, sizeof gone / sizeof *gone, AL_STATUS_UNSUPPORTED);
+        al_track_tasks(p, t, dir_fd, now_ns);
+        return;
+    }
     if (!t->cgroup_ns || now_ns - t->cgroup_ns >= AL_HOST_CGROUP_NS)
         read_cgroup(p, t, dir_fd, now_ns);
     read_io(p, t, dir_fd, now_ns);
@@ -259,7 +269,7 @@ static int read_process(struct al_procfs *p, struct al_track **track, pid_t pid,
     apply_stat(p, t, &stat, now_ns);
     apply_delay(p, t, &stat, now_ns);
     read_status(p, t, dir_fd, now_ns);
-    if (!t->text_ns || now_ns - t->text_ns >= AL_HOST_TEXT_NS)
+    if (!t->text_ns || (now_ns - t->text_ns >= AL_HOST_TEXT_NS && stat.state != 'Z' && stat.state != 'X'))
         read_text(p, t, dir_fd, now_ns);
     if (!t->boundary || tree)
         read_details(p, t, dir_fd, now_ns);

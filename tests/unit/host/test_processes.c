@@ -232,6 +232,25 @@ static void zombie(void **state) {
     assert_int_equal(r->state, 'Z');
     assert_status(r->m[AL_PROC_RSS_ANON], AL_STATUS_UNSUPPORTED);
     tree_free(&t);
+
+    // A worker that ended stays what it was, and is not put into the root group where the kernel lists it now.
+    make_job(&t);
+    tree_look(&t, AL_GROUP_HOST, 2 * S);
+    m = worker;
+    m.state = 'Z';
+    m.stack = 0;
+    m.cmd = m.env = m.exe = NULL;
+    m.cgroup = "4:memory:/\n0::/\n";
+    tree_remove(&t, "proc/400");
+    tree_process(&t, &m);
+    tree_file(&t, "sys/fs/cgroup/memory/memory.usage_in_bytes", "5\n");
+    tree_look(&t, AL_GROUP_HOST, 60 * S);
+    r = tree_proc(&t, 400);
+    assert_role(r, "worker");
+    assert_string_equal(r->command, "python -u train.py --hub_token ***");
+    assert_string_equal(r->cgroup, "/user.slice");
+    assert_status(r->m[AL_PROC_CGROUP_USED], AL_STATUS_UNSUPPORTED);
+    tree_free(&t);
 }
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
