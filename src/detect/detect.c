@@ -186,6 +186,7 @@ static void tell(struct al_detect *d, struct al_track *t, enum al_phase phase)
     if (phase == AL_PHASE_ENDED)
         t->open->ended_ns = now;
     t->emitted_ns = now;
+    (void)al_str_copy(t->told, sizeof t->told, t->open->message);
     if (d->emit)
         d->emit(d->user, t->open);
 }
@@ -245,6 +246,8 @@ void al_run_raise(struct al_run *run, struct al_track *t)
     struct al_finding *f = &run->draft.f;
     int64_t now = run->s->monotonic_ns;
     f->confidence = confidence_of(&run->draft);
+    for (size_t len = strlen(f->considered); len > 0 && f->considered[len - 1] == ' '; len--)
+        f->considered[len - 1] = 0; // sentences are appended with a blank behind
     t->unsure_since_ns = 0;
     if (t->open && t->open->rule != f->rule)
         finish(d, t);
@@ -262,12 +265,13 @@ void al_run_raise(struct al_run *run, struct al_track *t)
         return;
     }
     bool changed = t->open->level != f->level || t->open->confidence != f->confidence;
+    bool news = strcmp(t->told, f->message) != 0;
     f->began_ns = t->open->began_ns;
     f->began_realtime_ns = t->open->began_realtime_ns;
     f->phase = t->open->phase;
     f->updated_ns = t->open->updated_ns;
     *t->open = *f;
-    if (changed || now - t->emitted_ns >= AL_SECONDS(run->set->findings_update_every))
+    if (changed || (news && now - t->emitted_ns >= AL_SECONDS(run->set->findings_update_every)))
         tell(d, t, AL_PHASE_UPDATED);
 }
 

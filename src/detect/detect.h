@@ -21,7 +21,8 @@ struct al_detect *al_detect_free(struct al_detect *d);
 void al_detect_settings(struct al_detect *d, const struct al_settings *settings);
 // Metric groups that the enabled rules read.
 uint32_t al_detect_groups(const struct al_detect *d);
-// One tick: calls `emit` for each finding that began, was updated (at most once a 10 s) or ended.
+// One tick: calls `emit` for each finding that began, was updated (its level or confidence changed, or its message did
+// and findings.update_every is over) or ended.
 int al_detect_tick(struct al_detect *d, const struct al_snapshot *s, al_finding_fn *emit, void *user);
 // The open ones; returns how many, writes pointers valid until the next tick.
 size_t al_detect_open(const struct al_detect *d, const struct al_finding **ret, size_t max);

@@ -14,7 +14,7 @@ enum al_signal {
     AL_SIGNAL_UTIL = 1 << 0,     // the driver's utilisation samples
     AL_SIGNAL_ACTIVITY = 1 << 1, // hardware activity counters (GPM)
     AL_SIGNAL_POWER = 1 << 2,
-    AL_SIGNAL_CLOCK = 1 << 3, // clocks and the reasons given for them
+    AL_SIGNAL_CLOCK = 1 << 3, // measured clocks
     AL_SIGNAL_TEMPERATURE = 1 << 4,
     AL_SIGNAL_MEMORY = 1 << 5,  // the device's memory counters
     AL_SIGNAL_PROCESS = 1 << 6, // the driver's process list
@@ -22,7 +22,8 @@ enum al_signal {
     AL_SIGNAL_NODE = 1 << 8,    // pressure and load of the node, cgroups
     AL_SIGNAL_LINK = 1 << 9,
     AL_SIGNAL_ERRORS = 1 << 10, // error counters and events
-    AL_SIGNAL_PEERS = 1 << 11   // comparison with other GPUs of the job or node
+    AL_SIGNAL_PEERS = 1 << 11,  // comparison with other GPUs of the job or node
+    AL_SIGNAL_REASON = 1 << 12  // what the driver itself gives as the reason for its clocks
 };
 
 struct al_track {
@@ -33,6 +34,7 @@ struct al_track {
     char why[120];
     int64_t unsure_since_ns; // an open finding's signal is missing since then; 0 when not
     int64_t emitted_ns;
+    char told[sizeof((struct al_finding *)0)->message]; // the message last told: the same again is no update
     struct al_finding *open; // NULL when there is no finding
     void *state;             // the rule's, zeroed when the entity was first seen
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hardware errors. One fault shows in several places (a double-bit error counts in ECC, raises Xid 48, then 45 and 154):
-// all events of a GPU that come together are one finding, named by the gravest. Counts from before alula are no events.
-// States that wait for a reset or for service are a second finding, for as long as they last.
+// all events of a GPU that come together are one finding, named by the gravest; faults of programs are apart, since they
+// are no fault of the GPU. Counts from before alula are no events. States that wait for a reset or for service are a
+// finding of their own, for as long as they last.
 #include <stdio.h>
 #include <string.h>
 
@@ -34,13 +35,18 @@ struct seen_xid {
     uint32_t code;
     uint32_t before; // count that is no event, or belongs to an earlier finding
     uint32_t count;
+    int64_t last_ns;
 };
+
+// What belongs together. An Xid that only follows goes with the hardware's events, or with a program's when only such
+// are there.
+enum group { HARDWARE, APPLICATION };
 
 struct state {
     bool started;
-    int64_t last_event_ns; // 0: none in this episode
     struct al_rate rate[COUNTERS];
     double rise[COUNTERS]; // in this episode
+    int64_t rise_ns;       // of the last one
     struct seen_xid xid[AL_XID_CODES];
     uint32_t xid_count;
     struct al_window corrected; // in the track that judges it
@@ -78,7 +84,7 @@ static void take_xids(struct state *m, const struct al_gpu *gpu, const struct al
             seen->before = seen->count = 0;
         if (x->count > seen->count) {
             seen->count = x->count;
-            m->last_event_ns = s->monotonic_ns;
+            seen->last_ns = s->monotonic_ns;
         }
     }
 }
@@ -90,17 +96,59 @@ static void take_counters(struct state *m, const struct al_gpu *gpu, int64_t now
         double rise;
         if (al_ok(value) && al_rate_rise(&m->rate[c], value.at_ns, value.num, &rise) == 1 && rise > 0) {
             m->rise[c] += rise;
-            m->last_event_ns = now;
+            m->rise_ns = now;
         }
     }
 }
 
-static void forget(struct state *m)
+static bool counter_rose(const struct state *m)
 {
-    m->last_event_ns = 0;
-    memset(m->rise, 0, sizeof m->rise);
+    for (int c = 0; c < COUNTERS; c++)
+        if (m->rise[c] > 0)
+            return true;
+    return false;
+}
+
+static bool any_of(const struct state *m, bool application)
+{
+    for (uint32_t i = 0; i < m->xid_count; i++) {
+        enum al_xid_class class = al_xid_info(m->xid[i].code)->class;
+        if (m->xid[i].count > m->xid[i].before && class != AL_XID_FOLLOWS &&
+            (class == AL_XID_APPLICATION) == application)
+            return true;
+    }
+    return false;
+}
+
+// Whether an Xid has come in this episode and belongs to the group.
+static bool belongs(const struct state *m, const struct seen_xid *x, enum group group)
+{
+    enum al_xid_class class = al_xid_info(x->code)->class;
+    bool application = class == AL_XID_APPLICATION ||
+                       (class == AL_XID_FOLLOWS && any_of(m, true) && !any_of(m, false) && !counter_rose(m));
+    return x->count > x->before && application == (group == APPLICATION);
+}
+
+// Time of the group's last event; 0: none in this episode.
+static int64_t last_of(const struct state *m, enum group group)
+{
+    int64_t last_ns = group == HARDWARE && counter_rose(m) ? m->rise_ns : 0;
     for (uint32_t i = 0; i < m->xid_count; i++)
-        m->xid[i].before = m->xid[i].count;
+        if (belongs(m, &m->xid[i], group) && m->xid[i].last_ns > last_ns)
+            last_ns = m->xid[i].last_ns;
+    return last_ns;
+}
+
+static void forget(struct state *m, enum group group)
+{
+    bool theirs[AL_XID_CODES];
+    for (uint32_t i = 0; i < m->xid_count; i++)
+        theirs[i] = belongs(m, &m->xid[i], group);
+    for (uint32_t i = 0; i < m->xid_count; i++)
+        if (theirs[i])
+            m->xid[i].before = m->xid[i].count;
+    if (group == HARDWARE)
+        memset(m->rise, 0, sizeof m->rise);
 }
 
 // Gravest first; among equals the cause before what follows it.
@@ -109,36 +157,37 @@ static int gravity(const struct al_xid_info *info)
     return 2 * (int)info->level + (info->class != AL_XID_FOLLOWS);
 }
 
-static const struct seen_xid *gravest(const struct state *m)
+static const struct seen_xid *gravest(const struct state *m, enum group group)
 {
     const struct seen_xid *most = NULL;
     for (uint32_t i = 0; i < m->xid_count; i++)
-        if (m->xid[i].count > m->xid[i].before &&
+        if (belongs(m, &m->xid[i], group) &&
             (!most || gravity(al_xid_info(m->xid[i].code)) > gravity(al_xid_info(most->code))))
             most = &m->xid[i];
     return most;
 }
 
-static int gravest_counter(const struct state *m)
+static int gravest_counter(const struct state *m, enum group group)
 {
     int most = -1;
     for (int c = 0; c < COUNTERS; c++)
-        if (m->rise[c] > 0 && (most < 0 || counters[c].level > counters[most].level))
+        if (group == HARDWARE && m->rise[c] > 0 && (most < 0 || counters[c].level > counters[most].level))
             most = c;
     return most;
 }
 
-static void say_rest(struct al_draft *d, const struct state *m, const struct seen_xid *head, int head_counter)
+static void say_rest(struct al_draft *d, const struct state *m, enum group group, const struct seen_xid *head,
+                     int head_counter)
 {
     const char *lead = "; with it";
     for (uint32_t i = 0; i < m->xid_count; i++) {
         const struct seen_xid *x = &m->xid[i];
-        if (x == head || x->count == x->before)
+        if (x == head || !belongs(m, x, group))
             continue;
         al_draft_message(d, "%s Xid %u", lead, x->code);
         lead = ",";
     }
-    for (int c = 0; c < COUNTERS; c++) {
+    for (int c = 0; c < COUNTERS && group == HARDWARE; c++) {
         if (m->rise[c] <= 0)
             continue;
         al_draft_number(d, al_gpu_metrics[counters[c].metric].name, m->rise[c], AL_UNIT_COUNT, "nvml",
@@ -150,11 +199,11 @@ static void say_rest(struct al_draft *d, const struct state *m, const struct see
     }
 }
 
-static void raise_events(struct al_run *run, struct al_track *t, uint32_t g, const struct state *m)
+static void raise_events(struct al_run *run, struct al_track *t, uint32_t g, const struct state *m, enum group group)
 {
-    const struct seen_xid *x = gravest(m);
+    const struct seen_xid *x = gravest(m, group);
     const struct al_xid_info *info = x ? al_xid_info(x->code) : NULL;
-    int c = gravest_counter(m);
+    int c = gravest_counter(m, group);
     bool by_xid = x && (c < 0 || info->level >= counters[c].level);
     enum al_level level = by_xid ? info->level : counters[c].level;
     struct al_draft *d = al_run_draft(run, "hardware", level, (int)g);
@@ -176,33 +225,47 @@ static void raise_events(struct al_run *run, struct al_track *t, uint32_t g, con
         al_draft_message(d, "%s: %.0f %s", al_say_gpu(&run->s->gpus[g]).s, m->rise[c], counters[c].what);
         al_draft_advice(d, "%s", counters[c].action);
     }
-    say_rest(d, m, by_xid ? x : NULL, by_xid ? -1 : c);
+    say_rest(d, m, group, by_xid ? x : NULL, by_xid ? -1 : c);
     al_draft_considered(d, "%sCounts from before alula started are left out.", d->f.considered[0] ? " " : "");
     al_run_raise(run, t);
+}
+
+static void judge_group(struct al_run *run, struct al_track *t, uint32_t g, struct state *m, enum group group)
+{
+    const struct al_gpu *gpu = &run->s->gpus[g];
+    int64_t last_ns = last_of(m, group);
+    if (last_ns && run->s->monotonic_ns - last_ns >= AL_SECONDS(run->set->hardware_after)) {
+        forget(m, group);
+        last_ns = 0;
+    }
+    if (last_ns)
+        raise_events(run, t, g, m, group);
+    else if (gpu->info.status != AL_STATUS_OK)
+        al_run_cannot(run, t, al_status_text(gpu->info.status));
+    else if ((group == HARDWARE && al_ok(gpu->m[AL_GPU_ECC_UNC_VOL_TOTAL])) || al_ok(gpu->m[AL_GPU_XID_ERRORS]))
+        al_run_quiet(run, t);
+    else
+        al_run_cannot(run, t, group == HARDWARE ? "neither ECC counters nor Xid events can be read here"
+                                                : "Xid events cannot be read here");
 }
 
 static void judge_events(struct al_run *run, uint32_t g)
 {
     const struct al_gpu *gpu = &run->s->gpus[g];
     struct al_track *t = al_run_any_gpu(run, g, NULL); // also of a lost GPU: its last words
-    if (!t)
+    struct al_track *programs = al_run_any_gpu(run, g, "application");
+    if (!t || !programs)
         return;
     struct state *m = t->state;
     take_xids(m, gpu, run->s);
     take_counters(m, gpu, run->s->monotonic_ns);
     m->started = true;
-    if (m->last_event_ns && run->s->monotonic_ns - m->last_event_ns >= AL_SECONDS(run->set->hardware_after))
-        forget(m);
-    const struct seen_xid *worst = gravest(m);
-    bool lost = gpu->info.status == AL_STATUS_LOST && worst && worst->code == 79; // told by `sensor`, with this Xid
-    if (m->last_event_ns && !lost)
-        raise_events(run, t, g, m);
-    else if (gpu->info.status != AL_STATUS_OK)
-        al_run_cannot(run, t, al_status_text(gpu->info.status));
-    else if (al_ok(gpu->m[AL_GPU_ECC_UNC_VOL_TOTAL]) || al_ok(gpu->m[AL_GPU_XID_ERRORS]))
-        al_run_quiet(run, t);
-    else
-        al_run_cannot(run, t, "neither ECC counters nor Xid events can be read here");
+    if (gpu->info.status == AL_STATUS_LOST) // 79 is told by `sensor`
+        for (uint32_t i = 0; i < m->xid_count; i++)
+            if (m->xid[i].code == 79)
+                m->xid[i].before = m->xid[i].count;
+    judge_group(run, t, g, m, HARDWARE);
+    judge_group(run, programs, g, m, APPLICATION);
 }
 
 // ---- states ----

@@ -220,7 +220,7 @@ static void say_holder(struct al_run *run, struct al_draft *d, const struct abou
         al_draft_number(d, "process_memory_bytes", row->memory_bytes.num, AL_UNIT_BYTES, "nvml", AL_SIGNAL_PROCESS);
 }
 
-static void say_io(struct al_run *run, struct al_draft *d, const struct al_jobhost *h)
+static void say_io(struct al_run *run, struct al_draft *d, const struct al_jobhost *h, bool starved)
 {
     if (!isnan(h->io_wait))
         al_draft_number(d, "io_wait_ratio", h->io_wait, AL_UNIT_RATIO, "procfs", AL_SIGNAL_HOST);
@@ -240,7 +240,9 @@ static void say_io(struct al_run *run, struct al_draft *d, const struct al_jobho
                              h->blocked == 1 ? "is" : "are", al_say_percent(h->pressure).s);
         break;
     case AL_IO_NONE:
-        if (!isnan(h->io_wait))
+        if (starved)
+            al_draft_message(d, "; its I/O wait has just passed");
+        else if (!isnan(h->io_wait))
             al_draft_message(d, "; no I/O wait (%s)", al_say_percent(h->io_wait).s);
         else
             al_draft_message(d, "; no I/O wait seen");
@@ -320,7 +322,7 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
                      count, al_say_percent(run->set->inefficient_utilization_below).s);
     say_device(d, &run->s->gpus[about->gpus[0]], mean);
     say_holder(run, d, about);
-    say_io(run, d, &about->host);
+    say_io(run, d, &about->host, starved);
     if (starved) {
         al_draft_considered(d, "Running inefficiently without input in the way: excluded by the I/O wait.");
         al_draft_advice(d, "Put the data on faster or local storage, use fewer and larger files, read ahead "

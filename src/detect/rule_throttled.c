@@ -63,10 +63,10 @@ static bool follow(struct state *m, const struct al_gpu *gpu, uint32_t ticks)
 
 static void say_evidence(struct al_draft *d, const struct al_gpu *gpu, const struct state *m, int r)
 {
-    al_draft_number(d, reasons[r].name, al_window_mean(&m->seen[r]), AL_UNIT_RATIO, "nvml", AL_SIGNAL_CLOCK);
+    al_draft_number(d, reasons[r].name, al_window_mean(&m->seen[r]), AL_UNIT_RATIO, "nvml", AL_SIGNAL_REASON);
     if (!isnan(m->active_share[r]))
         al_draft_number(d, al_gpu_metrics[reasons[r].counter].name, m->active_share[r], AL_UNIT_RATIO, "nvml",
-                        m->active_share[r] > 0 ? AL_SIGNAL_CLOCK : 0);
+                        m->active_share[r] > 0 ? AL_SIGNAL_REASON : 0);
     struct al_value temp = gpu->m[AL_GPU_TEMP], slow = gpu->m[AL_GPU_TEMP_SLOWDOWN], margin = gpu->m[AL_GPU_TEMP_MARGIN];
     bool hot = (al_ok(margin) && margin.num <= 5) || (al_ok(temp) && al_ok(slow) && temp.num >= slow.num - 5);
     al_draft_gpu(d, gpu, AL_GPU_TEMP, hot ? reasons[r].signal & AL_SIGNAL_TEMPERATURE : 0);
@@ -75,7 +75,9 @@ static void say_evidence(struct al_draft *d, const struct al_gpu *gpu, const str
     bool full = r == SW_POWER && al_ok(power) && al_ok(limit) && power.num >= 0.95 * limit.num;
     al_draft_gpu(d, gpu, AL_GPU_POWER, full ? AL_SIGNAL_POWER : 0);
     al_draft_gpu(d, gpu, AL_GPU_POWER_ENFORCED, 0);
-    al_draft_gpu(d, gpu, AL_GPU_CLOCK_SM, 0);
+    struct al_value clock = gpu->m[AL_GPU_CLOCK_SM], most = gpu->m[AL_GPU_CLOCK_SM_MAX];
+    bool lowered = al_ok(clock) && al_ok(most) && clock.num < 0.95 * most.num;
+    al_draft_gpu(d, gpu, AL_GPU_CLOCK_SM, lowered ? AL_SIGNAL_CLOCK : 0);
     al_draft_gpu(d, gpu, AL_GPU_CLOCK_SM_MAX, 0);
 }
 

@@ -89,6 +89,22 @@ static void test_new_settings_keep_open_findings(void **unused)
     world_free(&w);
 }
 
+static void test_the_same_again_is_no_update(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_gpu(&w, 0, AL_GPU_REMAP_PENDING, 1);
+    world_ticks(&w, 100);
+    assert_int_equal(w.count, 1);
+    world_gpu(&w, 0, AL_GPU_REMAP_FAILED, 1); // graver, and another message: at once
+    world_tick(&w);
+    assert_int_equal(w.count, 2);
+    assert_int_equal(w.log[1].phase, AL_PHASE_UPDATED);
+    assert_true(w.log[1].began_ns == w.log[0].began_ns);
+    world_free(&w);
+}
+
 static void test_vanished_entity_ends_its_finding(void **unused)
 {
     (void)unused;
@@ -187,6 +203,7 @@ int engine_suite(void)
         cmocka_unit_test(test_empty_snapshot),
         cmocka_unit_test(test_switching_a_rule_off_ends_its_findings),
         cmocka_unit_test(test_new_settings_keep_open_findings),
+        cmocka_unit_test(test_the_same_again_is_no_update),
         cmocka_unit_test(test_vanished_entity_ends_its_finding),
         cmocka_unit_test(test_more_entities_than_the_table_holds),
         cmocka_unit_test(test_replays_are_equal),

@@ -87,6 +87,33 @@ static void test_application_fault(void **unused)
     world_free(&w);
 }
 
+// A program's fault is no fault of the GPU, though both come at the same time; what only follows goes with the graver.
+static void test_program_and_hardware_are_apart(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_ticks(&w, 2);
+    xid(&w, 0, 31);
+    xid(&w, 0, 45);
+    world_tick(&w);
+    assert_int_equal(w.count, 1);
+    assert_string_equal(w.log[0].key, "hardware/GPU-0/application");
+    assert_has(w.log[0].message, "not mapped; with it Xid 45");
+    world_ticks(&w, 300);
+    xid(&w, 0, 94);
+    world_tick(&w);
+    assert_has(world_key(&w, "hardware/GPU-0")->message, "Xid 94, hardware fault");
+    assert_has(world_key(&w, "hardware/GPU-0")->message, "with it Xid 45");
+    assert_null(strstr(world_key(&w, "hardware/GPU-0")->message, "31"));
+    world_ticks(&w, 310); // 300 s after each has last come
+    assert_null(world_key(&w, "hardware/GPU-0/application"));
+    assert_non_null(world_key(&w, "hardware/GPU-0"));
+    world_ticks(&w, 300);
+    assert_int_equal(world_open_count(&w), 0);
+    world_free(&w);
+}
+
 static void test_xid_of_the_first_tick_counts(void **unused)
 {
     (void)unused;
@@ -166,6 +193,7 @@ static void test_cannot_tell(void **unused)
     world_ticks(&w, 3);
     assert_int_equal(w.count, 0);
     assert_cannot(&w, "hardware", "GPU-0", "neither ECC counters nor Xid");
+    assert_cannot(&w, "hardware", "GPU-0/application", "Xid events cannot be read");
     assert_cannot(&w, "hardware", "GPU-0/service", "could not be read");
     assert_cannot(&w, "hardware", "GPU-0/corrected", "could not be read");
     world_free(&w);
@@ -196,6 +224,7 @@ int hardware_suite(void)
         cmocka_unit_test(test_ecc_rise),
         cmocka_unit_test(test_one_fault_is_one_finding),
         cmocka_unit_test(test_application_fault),
+        cmocka_unit_test(test_program_and_hardware_are_apart),
         cmocka_unit_test(test_xid_of_the_first_tick_counts),
         cmocka_unit_test(test_states_and_reset),
         cmocka_unit_test(test_corrected_rate_is_info),

@@ -45,7 +45,7 @@ static void test_heat(void **unused)
                                     "most 1980 MHz, 88 \302\260C, 500 W");
     assert_true(evidence(f, "hw_thermal_slowdown") == 0.2);
     assert_true(fabs(evidence(f, "clocks_event_hw_thermal_slowdown_seconds") - 0.8) < 1e-9);
-    assert_int_equal(f->confidence, AL_CONFIDENCE_MEDIUM); // clocks and temperature
+    assert_int_equal(f->confidence, AL_CONFIDENCE_HIGH); // reason, clock and temperature
     mask(&w, 9, 0); // one of ten left: half the limit, still open
     assert_non_null(world_open(&w, "throttled"));
     mask(&w, 1, 0);
