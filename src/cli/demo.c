@@ -7,19 +7,21 @@
 #include "alula-version.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "cli/cli.h"
 
 static const char help[] =
     "Usage: alula demo [--speed N] [COMMAND [options]]\n"
     "Plays a session recorded on a real H200 through the stand-in driver: scenario -> libnvidia-ml.so.1 (stand-in) ->\n"
     "NVML backend -> windows -> rules -> screen, the same code that watches real GPUs. COMMAND is watch (default), stat,\n"
-    "smi, memory or doctor; its options follow it.\n\n"
+    "smi, top, memory or doctor; its options follow it. Options alone are watch's.\n\n"
     "  --scenario FILE  play this one instead of the recorded session\n"
     "  --speed N        play N times as fast (sampling stays at its interval)\n"
     "  --start TIME     begin this far into the session\n"
     "  --help           this text\n\n"
     "Examples:\n"
     "  alula demo\n"
+    "  alula demo --for 60s --quiet\n"
     "  alula demo --speed 4 watch --for 30s\n"
     "  alula demo --start 60s smi --query-gpu=name,utilization.gpu,memory.used --format=csv\n";
 
@@ -59,6 +61,17 @@ static int missing(const char *what) {
     return al_error_exit_status(AL_E_NOENT);
 }
 
+static int check_pace(const char *speed, const char *start) {
+    double number;
+    if (speed && (!al_str_double(speed, &number) || number <= 0 || number > 1000))
+        al_cli_error("demo: --speed %s: expected a number above 0 and up to 1000", speed);
+    else if (start && (al_unit_parse(start, AL_UNIT_SECONDS, &number) < 0 || number < 0))
+        al_cli_error("demo: --start %s: expected a time such as 60s", start);
+    else
+        return 0;
+    return al_error_exit_status(AL_E_INVALID);
+}
+
 static int set_environment(const char *scenario, const char *speed, const char *start) {
     char library[600], session[600], epoch[32];
     if (!find_part("../tests/standin/libnvidia-ml.so.1", AL_LIBDIR "/alula/standin/libnvidia-ml.so.1", library,
@@ -75,10 +88,14 @@ static int set_environment(const char *scenario, const char *speed, const char *
     return 0;
 }
 
+// Options without a command are watch's; argv has room for its name in front (it is the demo's own argv).
 static int run_command(int argc, char **argv) {
-    static char *watch[] = {(char *)"watch", NULL};
-    if (argc == 0)
-        return al_cmd_watch(1, watch);
+    static char watch[] = "watch";
+    if (argc == 0 || argv[0][0] == '-') {
+        argv[-1] = watch;
+        optind = 0;
+        return al_cmd_watch(argc + 1, argv - 1);
+    }
     for (const struct al_command *c = al_commands; c->name; c++)
         if (strcmp(c->name, argv[0]) == 0 && c->run != al_cmd_demo) {
             optind = 0; // getopt begins again
@@ -90,19 +107,22 @@ static int run_command(int argc, char **argv) {
 
 int al_cmd_demo(int argc, char **argv) {
     const char *scenario = NULL, *speed = NULL, *start = NULL;
-    int option;
-    while ((option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1) {
+    int option, first = 1;
+    opterr = 0; // what is not ours is watch's, and watch complains itself
+    while ((option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1 && option != '?') {
         switch (option) {
         case 's': scenario = optarg; break;
         case 'x': speed = optarg; break;
         case 't': start = optarg; break;
-        case 'h': fputs(help, stdout); return al_cli_flush();
-        default: return al_error_exit_status(AL_E_INVALID);
+        default: fputs(help, stdout); return al_cli_flush();
         }
+        first = optind;
     }
-    int first = optind;
+    opterr = 1;
     optind = 0;
-    int status = set_environment(scenario, speed, start);
+    int status = check_pace(speed, start);
+    if (!status)
+        status = set_environment(scenario, speed, start);
     if (status)
         return status;
     fprintf(stderr, "alula demo: no GPU is read; %s plays through the stand-in driver\n",

@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/demo_source.h"
 #include "config/config.h"
 #include "detect/detect.h"
 #include "device/device.h"
@@ -93,7 +94,9 @@ static int open_demo_host(struct al_cli_session *s) {
     if (status)
         return status;
     s->demo = true;
-    int result = al_replay_host(s->source, s->options.no_cmdline, start, &s->host);
+    int result = al_demo_source(s->source, &s->source);
+    if (!result)
+        result = al_replay_host(s->source, s->options.no_cmdline, start, &s->host);
     return result ? fail(result, "demo", NULL) : 0;
 }
 
