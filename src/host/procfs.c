@@ -37,7 +37,7 @@ enum al_status al_procfs_status(ssize_t error) {
     switch (error) {
     case AL_E_DENIED: return AL_STATUS_DENIED;
     case AL_E_NOENT: return AL_STATUS_UNSUPPORTED;
-    case AL_E_GONE: return AL_STATUS_LOST;
+    case AL_E_GONE: return AL_STATUS_UNREAD; // the process ended; AL_STATUS_LOST is a GPU's
     default: return AL_STATUS_ERROR;
     }
 }

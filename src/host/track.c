@@ -273,8 +273,11 @@ static int read_process(struct al_procfs *p, struct al_track **track, pid_t pid,
         read_text(p, t, dir_fd, now_ns);
     if (!t->boundary || tree)
         read_details(p, t, dir_fd, now_ns);
-    // Files of a process that ended meanwhile read as if they were not there: say so rather than "unsupported".
-    if (al_procfs_read(p, dir_fd, "stat", text, sizeof text) < 0)
+    // Files of a process that ends meanwhile read as if they were not there: say so rather than "unsupported".
+    enum al_status io = t->row.m[AL_PROC_READ_CHARS].status;
+    bool whole = al_ok(t->row.m[AL_PROC_RSS_ANON]) &&
+                 ((t->boundary && !tree) || io == AL_STATUS_OK || io == AL_STATUS_DENIED || t->chars.at_ns == now_ns);
+    if (!whole && al_procfs_read(p, dir_fd, "stat", text, sizeof text) < 0)
         t->row.alive = false;
     return 0;
 }
