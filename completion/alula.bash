@@ -5,6 +5,7 @@ _alula_options() {
     local common="--source --gpu --speed --config --no-cmdline --no-color --color --help"
     case $1 in
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
+    serve) echo "--listen --dcgm-names --max-processes --insecure-listen --interval $common" ;;
     stat) echo "-c --show-cmd -f --show-full-cmd -u --show-user -p --show-pid -F --show-fan -e --show-codec -P --show-power" \
         "-a --show-all -i --interval --json --id --gpuname-width --no-header --no-processes --roles --mig --debug" \
         "--force-color $common" ;;
@@ -35,7 +36,7 @@ _alula_values() {
 }
 
 _alula() {
-    local commands="watch stat smi memory doctor demo check-config completion help"
+    local commands="watch serve stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.

@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /watch /stat /smi /memory /doctor /demo /check-config /completion /help demo/watch demo/stat demo/smi \
+            case /watch /serve /stat /smi /memory /doctor /demo /check-config /completion /help demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,7 +19,7 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'watch stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'watch serve stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'watch stat smi memory doctor'
@@ -27,9 +27,9 @@ complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'watch stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'watch serve stat smi memory doctor demo check-config completion'
 
-set -l reading watch stat smi dmon pmon memory doctor
+set -l reading watch serve stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario:'
 complete -c alula -n "__alula_is $reading" -l gpu -x
 complete -c alula -n "__alula_is $reading" -l speed -x
@@ -37,7 +37,7 @@ complete -c alula -n "__alula_is $reading" -l config -r -F
 complete -c alula -n "__alula_is $reading" -l no-cmdline
 complete -c alula -n "__alula_is $reading" -l no-color
 complete -c alula -n "__alula_is $reading" -l color
-complete -c alula -n '__alula_is watch smi dmon pmon memory doctor' -l interval -x
+complete -c alula -n '__alula_is watch serve smi dmon pmon memory doctor' -l interval -x
 complete -c alula -n '__alula_is watch stat memory doctor' -l json
 
 complete -c alula -n '__alula_is watch' -l compat
@@ -49,6 +49,11 @@ complete -c alula -n '__alula_is watch' -l verbose
 complete -c alula -n '__alula_is watch' -l summary
 complete -c alula -n '__alula_is watch' -l pcie
 complete -c alula -n '__alula_is watch' -l record-scenario -r -F
+
+complete -c alula -n '__alula_is serve' -l listen -x
+complete -c alula -n '__alula_is serve' -l dcgm-names
+complete -c alula -n '__alula_is serve' -l max-processes -x
+complete -c alula -n '__alula_is serve' -l insecure-listen
 
 complete -c alula -n '__alula_is stat' -s c -l show-cmd
 complete -c alula -n '__alula_is stat' -s f -l show-full-cmd

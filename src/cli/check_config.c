@@ -32,14 +32,14 @@ int al_cmd_check_config(int argc, char **argv) {
         al_cli_error("check-config: name one file (or --print for the defaults)");
         return al_error_exit_status(AL_E_INVALID);
     }
-    struct al_settings settings;
+    struct al_config config;
     const char *path = argc > optind ? argv[optind] : NULL;
-    int status = al_cli_load_config(path, &settings);
+    int status = al_cli_load_config(path, &config);
     if (status)
         return status;
     if (print) {
         struct al_buf b = AL_BUF_INIT;
-        al_config_print(&b, &settings);
+        al_config_print(&b, &config);
         fputs(b.data ? b.data : "", stdout);
         al_buf_free(&b);
     } else {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "collect/collect.h"
-#include "detect/settings.h"
+#include "config/config.h"
 #include "model/source.h"
 
 struct al_cli_options {
@@ -52,6 +52,7 @@ int al_cli_common(struct al_cli_options *o, int option, const char *argument);
 struct al_cli_session {
     struct al_cli_options options;
     struct al_settings settings;
+    struct al_texts texts;
     struct al_source *source; // NULL with nvml
     struct al_device *device;
     struct al_host *host;
@@ -63,7 +64,7 @@ struct al_cli_session {
 };
 
 // Defaults overlaid with the file (NULL: defaults alone). 0, or an exit status with the message printed.
-int al_cli_load_config(const char *path, struct al_settings *ret);
+int al_cli_load_config(const char *path, struct al_config *ret);
 // Opens source, host, rules (when asked) and collect. 0, or an exit status with the message printed to stderr.
 int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, struct al_cli_session *ret);
 // When the driver hangs in a call it does not return: it leaves with hang_status.
@@ -88,6 +89,7 @@ struct al_command {
 };
 extern const struct al_command al_commands[]; // ends with name NULL
 
+int al_cmd_serve(int argc, char **argv);
 int al_cmd_stat(int argc, char **argv);
 int al_cmd_smi(int argc, char **argv);
 int al_cmd_watch(int argc, char **argv);

@@ -7,6 +7,7 @@
 
 const struct al_command al_commands[] = {
     {"watch", "one line a tick and a line a finding (text, JSON Lines)", al_cmd_watch},
+    {"serve", "answer over HTTP: /metrics for Prometheus, JSON, events", al_cmd_serve},
     {"stat", "one line a GPU, in gpustat's format", al_cmd_stat},
     {"smi", "nvidia-smi's queries, dmon, pmon and -L, byte for byte", al_cmd_smi},
     {"memory", "GPU memory of one process on each GPU", al_cmd_memory},

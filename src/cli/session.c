@@ -25,9 +25,9 @@ static int fail(int error, const char *what, const char *detail) {
     return al_error_exit_status(error);
 }
 
-int al_cli_load_config(const char *path, struct al_settings *ret) {
+int al_cli_load_config(const char *path, struct al_config *ret) {
     struct al_config_error e = {0};
-    al_settings_default(ret);
+    al_config_default(ret);
     if (!path)
         return 0;
     int result = al_config_load(path, ret, &e);
@@ -160,8 +160,11 @@ static int open_collect(struct al_cli_session *s, uint32_t groups) {
 
 int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, struct al_cli_session *ret) {
     struct al_cli_session *s = ret;
+    struct al_config config;
     *s = (struct al_cli_session){.options = *o};
-    int status = al_cli_load_config(o->config, &s->settings);
+    int status = al_cli_load_config(o->config, &config);
+    s->settings = config.settings;
+    s->texts = config.texts;
     if (!status)
         status = open_source(s);
     if (!status && rules) {

@@ -103,15 +103,15 @@ static int record_tick(struct watch *w, const struct al_snapshot *s) {
 }
 
 static void reload(struct watch *w) {
-    struct al_settings settings;
+    struct al_config config;
     const char *path = w->session.options.config;
     if (!atomic_exchange(&al_cli_reload, 0))
         return;
     if (!path) {
         al_cli_error("SIGHUP: no --config given, nothing to reload");
-    } else if (al_cli_load_config(path, &settings) == 0) {
-        al_detect_settings(w->session.detect, &settings);
-        w->session.settings = settings;
+    } else if (al_cli_load_config(path, &config) == 0) {
+        al_detect_settings(w->session.detect, &config.settings);
+        w->session.settings = config.settings;
         al_cli_error("SIGHUP: %s reloaded; thresholds are in force, sampling times apply from the next start", path);
     } else {
         al_cli_error("SIGHUP: the settings from before stay in force");

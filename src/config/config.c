@@ -16,8 +16,8 @@
 
 struct reader {
     yaml_document_t document;
-    struct al_settings settings; // the copy that is filled; taken only when all is right
-    bool seen[256];
+    struct al_config config; // the copy that is filled; taken only when all is right
+    bool seen[256], seen_text[64];
     struct al_config_error *error;
 };
 
@@ -53,15 +53,24 @@ static unsigned distance(const char *a, const char *b) {
     return row[n];
 }
 
+// Section and key of the i-th setting of both tables, quantities first; false behind the last.
+static bool setting_at(unsigned i, const char **ret_section, const char **ret_key) {
+    bool text = i >= al_setting_count;
+    if (text && i - al_setting_count >= al_text_count)
+        return false;
+    *ret_section = text ? al_text_table[i - al_setting_count].section : al_setting_table[i].section;
+    *ret_key = text ? al_text_table[i - al_setting_count].key : al_setting_table[i].key;
+    return true;
+}
+
 // The known word nearest to `word`, or NULL: section names when section is NULL, else that section's keys.
 static const char *nearest(const char *word, const char *section) {
-    const char *best = NULL;
+    const char *best = NULL, *its_section, *key;
     unsigned best_distance = 4; // further away is a guess, not a typo
-    for (unsigned i = 0; i < al_setting_count; i++) {
-        const struct al_setting_info *info = &al_setting_table[i];
-        if (section && strcmp(section, info->section) != 0)
+    for (unsigned i = 0; setting_at(i, &its_section, &key); i++) {
+        if (section && strcmp(section, its_section) != 0)
             continue;
-        const char *candidate = section ? info->key : info->section;
+        const char *candidate = section ? key : its_section;
         unsigned d = distance(word, candidate);
         if (d < best_distance) {
             best = candidate;
@@ -79,15 +88,18 @@ static int unknown(struct reader *r, yaml_mark_t at, const char *what, const cha
 }
 
 static bool section_known(const char *word) {
-    for (unsigned i = 0; i < al_setting_count; i++)
-        if (strcmp(word, al_setting_table[i].section) == 0)
+    const char *section, *key;
+    for (unsigned i = 0; setting_at(i, &section, &key); i++)
+        if (strcmp(word, section) == 0)
             return true;
     return false;
 }
 
+// Its place in both tables, as setting_at counts; -1 when there is none.
 static int find_setting(const char *section, const char *key) {
-    for (unsigned i = 0; i < al_setting_count; i++)
-        if (strcmp(section, al_setting_table[i].section) == 0 && strcmp(key, al_setting_table[i].key) == 0)
+    const char *its_section, *its_key;
+    for (unsigned i = 0; setting_at(i, &its_section, &its_key); i++)
+        if (strcmp(section, its_section) == 0 && strcmp(key, its_key) == 0)
             return (int)i;
     return -1;
 }
@@ -130,8 +142,36 @@ static int read_value(struct reader *r, const struct al_setting_info *info, cons
         return fail(r, node->start_mark, "%s.%s: %.40s is out of bounds (%s to %s)", info->section, info->key, text, low,
                     high);
     }
-    memcpy((char *)&r->settings + info->offset, &value, sizeof value);
+    memcpy((char *)&r->config.settings + info->offset, &value, sizeof value);
     return 0;
+}
+
+// Adds one word to what the setting holds.
+static int add_word(struct reader *r, const struct al_text_info *info, const yaml_node_t *node) {
+    char *to = (char *)&r->config.texts + info->offset;
+    size_t len = strlen(to);
+    if (!node || node->type != YAML_SCALAR_NODE)
+        return fail(r, node ? node->start_mark : (yaml_mark_t){0}, "%s.%s takes %s", info->section, info->key,
+                    info->is_list ? "one word or a list of words" : "one word");
+    const char *text = (const char *)node->data.scalar.value;
+    if (strlen(text) != node->data.scalar.length || text[strcspn(text, "\n\r\t\x1b")])
+        return fail(r, node->start_mark, "%s.%s: control characters", info->section, info->key);
+    if (len + node->data.scalar.length + 2 > AL_TEXT_MAX)
+        return fail(r, node->start_mark, "%s.%s is longer than %d bytes", info->section, info->key, AL_TEXT_MAX - 1);
+    if (len)
+        to[len++] = '\n';
+    memcpy(to + len, text, node->data.scalar.length + 1);
+    return 0;
+}
+
+static int read_text(struct reader *r, const struct al_text_info *info, const yaml_node_t *node) {
+    ((char *)&r->config.texts)[info->offset] = '\0';
+    if (node->type != YAML_SEQUENCE_NODE || !info->is_list)
+        return add_word(r, info, node);
+    int result = 0;
+    for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top && !result; i++)
+        result = add_word(r, info, yaml_document_get_node(&r->document, *i));
+    return result;
 }
 
 static int read_section(struct reader *r, const char *section, const yaml_node_t *node) {
@@ -149,10 +189,13 @@ static int read_section(struct reader *r, const char *section, const yaml_node_t
         int i = find_setting(section, word);
         if (i < 0)
             return unknown(r, key->start_mark, "key", word, section);
-        if (r->seen[i])
+        bool text = (unsigned)i >= al_setting_count;
+        bool *seen = text ? &r->seen_text[(unsigned)i - al_setting_count] : &r->seen[i];
+        if (*seen)
             return fail(r, key->start_mark, "%s.%s is given twice", section, word);
-        r->seen[i] = true;
-        int result = read_value(r, &al_setting_table[i], value);
+        *seen = true;
+        int result = text ? read_text(r, &al_text_table[(unsigned)i - al_setting_count], value)
+                          : read_value(r, &al_setting_table[i], value);
         if (result)
             return result;
     }
@@ -182,7 +225,7 @@ static int read_document(struct reader *r) {
 
 // Limits that only make sense in one order.
 static int check_order(struct reader *r) {
-    const struct al_settings *s = &r->settings;
+    const struct al_settings *s = &r->config.settings;
     yaml_mark_t nowhere = {0};
     int result = 0;
     if (s->inefficient_utilization_clear < s->inefficient_utilization_below)
@@ -194,8 +237,15 @@ static int check_order(struct reader *r) {
     return result;
 }
 
-int al_config_parse(const char *text, size_t len, struct al_settings *settings, struct al_config_error *reterr_error) {
-    struct reader r = {.settings = *settings, .error = reterr_error};
+void al_config_default(struct al_config *ret) {
+    al_settings_default(&ret->settings);
+    memset(&ret->texts, 0, sizeof ret->texts);
+    for (unsigned i = 0; i < al_text_count; i++)
+        (void)al_str_copy((char *)&ret->texts + al_text_table[i].offset, AL_TEXT_MAX, al_text_table[i].def);
+}
+
+int al_config_parse(const char *text, size_t len, struct al_config *config, struct al_config_error *reterr_error) {
+    struct reader r = {.config = *config, .error = reterr_error};
     yaml_parser_t parser;
     *reterr_error = (struct al_config_error){0};
     if (len > CONFIG_MAX)
@@ -214,18 +264,18 @@ int al_config_parse(const char *text, size_t len, struct al_settings *settings, 
     if (!result)
         result = check_order(&r);
     if (!result)
-        *settings = r.settings;
+        *config = r.config;
     return result;
 }
 
-int al_config_load(const char *path, struct al_settings *settings, struct al_config_error *reterr_error) {
+int al_config_load(const char *path, struct al_config *config, struct al_config_error *reterr_error) {
     char *text = NULL;
     size_t len = 0;
     *reterr_error = (struct al_config_error){0};
     int result = al_fs_slurp(path, CONFIG_MAX, &text, &len);
     if (result)
         return result;
-    result = al_config_parse(text, len, settings, reterr_error);
+    result = al_config_parse(text, len, config, reterr_error);
     free(text);
     return result;
 }
@@ -262,19 +312,50 @@ void al_config_print_value(struct al_buf *b, const struct al_setting_info *info,
     }
 }
 
-void al_config_print(struct al_buf *b, const struct al_settings *settings) {
+static void print_text(struct al_buf *b, const char *text, bool list) {
+    if (!list) {
+        al_json_string(b, text);
+        return;
+    }
+    al_buf_char(b, '[');
+    for (const char *at = text; *at;) {
+        char word[AL_TEXT_MAX];
+        size_t len = strcspn(at, "\n");
+        (void)al_str_copy_n(word, sizeof word, at, len);
+        al_buf_str(b, at == text ? "" : ", ");
+        al_json_string(b, word);
+        at += len + (at[len] == '\n');
+    }
+    al_buf_char(b, ']');
+}
+
+// The words of a section follow its quantities.
+static void print_texts(struct al_buf *b, const struct al_config *config, const char *section) {
+    for (unsigned i = 0; i < al_text_count; i++) {
+        const struct al_text_info *info = &al_text_table[i];
+        if (strcmp(section, info->section) != 0)
+            continue;
+        al_buf_printf(b, "  %s: ", info->key);
+        print_text(b, (const char *)&config->texts + info->offset, info->is_list);
+        al_buf_printf(b, "  # %s\n", info->help);
+    }
+}
+
+void al_config_print(struct al_buf *b, const struct al_config *config) {
     const char *section = "";
     al_buf_str(b, "# alula's settings. Every value has its unit; a line left out keeps its default.\n");
     for (unsigned i = 0; i < al_setting_count; i++) {
         const struct al_setting_info *info = &al_setting_table[i];
         double value;
         if (strcmp(section, info->section) != 0) {
+            print_texts(b, config, section);
             section = info->section;
             al_buf_printf(b, "%s:\n", section);
         }
-        memcpy(&value, (const char *)settings + info->offset, sizeof value);
+        memcpy(&value, (const char *)&config->settings + info->offset, sizeof value);
         al_buf_printf(b, "  %s: ", info->key);
         al_config_print_value(b, info, value);
         al_buf_printf(b, "  # %s\n", info->help);
     }
+    print_texts(b, config, section);
 }

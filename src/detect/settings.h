@@ -38,6 +38,7 @@
     X(memory, limit_70b, RATIO, 0.90, 0, 1, "limit with model_size 70 and more")                                       \
     X(memory, window, SECONDS, 60, 2, 86400, "time over which the slope is taken")                                     \
     X(memory, slope_above, BYTES_PER_SECOND, 1048576, 0, 1e15, "smallest slope that counts as rising")                 \
+    X(memory, rise_above, BYTES, 67108864, 0, 1e15, "smallest rise since the limit was crossed")                       \
     X(memory, full_within, SECONDS, 3600, 1, 864000, "report only when full within this time")                         \
     X(memory, critical_within, SECONDS, 300, 0, 864000, "full within this time is critical")                           \
     X(memory, critical_above, RATIO, 0.97, 0, 1, "rising above this share is critical")                                \
@@ -77,7 +78,15 @@
     X(host_memory, critical_within, SECONDS, 600, 0, 864000, "limit reached within this time is critical")             \
     X(sensor, enabled, BOOL, 1, 0, 1, "report stale or lost sensors and hanging driver calls")                         \
     X(sensor, stale_after, SECONDS, 5, 0.2, 3600, "age from which a reading is stale, and a driver call hangs")         \
-    X(sensor, critical_after, SECONDS, 60, 1, 86400, "a driver call that hangs for this long is critical")
+    X(sensor, critical_after, SECONDS, 60, 1, 86400, "a driver call that hangs for this long is critical")             \
+    X(serve, anonymous, BOOL, 0, 0, 1, "answer without credentials too, without others' processes")                    \
+    X(serve, insecure_listen, BOOL, 0, 0, 1, "listen beyond loopback also without tokens or users")                    \
+    X(serve, dcgm_names, BOOL, 0, 0, 1, "dcgm-exporter's names and labels in /metrics too")                            \
+    X(serve, max_processes, COUNT, 64, 0, 4096, "processes with series of their own; the rest are summed")             \
+    X(serve, max_connections, COUNT, 256, 4, 10000, "open connections; the longest idle one makes room")               \
+    X(serve, header_timeout, SECONDS, 10, 0.1, 3600, "time from connecting to the end of the request")                 \
+    X(serve, answer_timeout, SECONDS, 30, 0.1, 3600, "time in which a client must take its answer")                    \
+    X(serve, idle_timeout, SECONDS, 90, 0.1, 86400, "time for which an idle connection is kept")
 
 struct al_settings {
 #define X(section, key, unit, def, min, max, help) double section##_##key;

@@ -22,40 +22,43 @@ static void require(int condition) {
         abort();
 }
 
-static void check_round_trip(const struct al_settings *settings) {
+static void check_round_trip(const struct al_config *config) {
     struct al_buf b = AL_BUF_INIT;
-    struct al_settings again;
+    struct al_config again;
     struct al_config_error e;
-    al_settings_default(&again);
-    al_config_print(&b, settings);
+    al_config_default(&again);
+    al_config_print(&b, config);
     require(!b.failed && al_config_parse(b.data, b.len, &again, &e) == 0);
     al_buf_free(&b);
     for (unsigned i = 0; i < al_setting_count; i++) {
-        double a = setting(settings, &al_setting_table[i]), c = setting(&again, &al_setting_table[i]);
+        double a = setting(&config->settings, &al_setting_table[i]), c = setting(&again.settings, &al_setting_table[i]);
         require(fabs(a - c) <= 1e-9 * (1 + fabs(a)));
     }
+    for (unsigned i = 0; i < al_text_count; i++)
+        require(strcmp((const char *)&config->texts + al_text_table[i].offset,
+                       (const char *)&again.texts + al_text_table[i].offset) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
-    struct al_settings settings, before;
+    static struct al_config config, before; // zeroed, so that the bytes behind texts compare too
     struct al_config_error e = {0};
     char *text = malloc(size + 1); // an exact size, so that a read beyond it shows
     require(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
-    al_settings_default(&settings);
-    before = settings;
-    int result = al_config_parse(text, size, &settings, &e);
+    al_config_default(&config);
+    before = config;
+    int result = al_config_parse(text, size, &config, &e);
     free(text);
     if (result) {
-        require(memcmp(&before, &settings, sizeof settings) == 0);
+        require(memcmp(&before, &config, sizeof config) == 0);
         require(result != AL_E_CONFIG || e.message[0]);
         return 0;
     }
     for (unsigned i = 0; i < al_setting_count; i++) {
-        double value = setting(&settings, &al_setting_table[i]);
+        double value = setting(&config.settings, &al_setting_table[i]);
         require(value >= al_setting_table[i].min && value <= al_setting_table[i].max);
     }
-    check_round_trip(&settings);
+    check_round_trip(&config);
     return 0;
 }
