@@ -57,6 +57,7 @@ struct al_cli_session {
     struct al_device *device;
     struct al_host *host;
     struct al_clock clock;
+    int64_t interval_ns; // of the sampling
     struct al_detect *detect; // only with rules
     struct al_collect *collect;
     bool demo;                // NVML is the stand-in and the host side comes from its scenario too
@@ -92,6 +93,7 @@ extern const struct al_command al_commands[]; // ends with name NULL
 int al_cmd_serve(int argc, char **argv);
 int al_cmd_stat(int argc, char **argv);
 int al_cmd_smi(int argc, char **argv);
+int al_cmd_top(int argc, char **argv);
 int al_cmd_watch(int argc, char **argv);
 int al_cmd_memory(int argc, char **argv);
 int al_cmd_doctor(int argc, char **argv);

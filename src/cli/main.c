@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "alula-version.h"
 #include "cli/cli.h"
 
 const struct al_command al_commands[] = {
+    {"top", "the full-screen view; also what plain alula shows on a terminal", al_cmd_top},
     {"watch", "one line a tick and a line a finding (text, JSON Lines)", al_cmd_watch},
     {"serve", "answer over HTTP: /metrics for Prometheus, JSON, events", al_cmd_serve},
     {"stat", "one line a GPU, in gpustat's format", al_cmd_stat},
@@ -26,11 +28,14 @@ static void usage(FILE *out) {
     for (const struct al_command *c = al_commands; c->name; c++)
         fprintf(out, "  %-14s%s\n", c->name, c->summary);
     fprintf(out, "\nalula COMMAND --help tells a command's options; alula help METRIC what a metric means.\n"
-                 "Try: alula watch, alula stat, alula doctor, or alula demo where there is no GPU.\n");
+                 "Try: alula (on a terminal), alula watch, alula stat, alula doctor, or alula demo where there is no GPU.\n");
 }
 
 int main(int argc, char **argv) {
     if (argc < 2) {
+        static char *top[] = {(char *)"top", NULL};
+        if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+            return al_cmd_top(1, top);
         usage(stderr);
         return al_error_exit_status(AL_E_INVALID);
     }

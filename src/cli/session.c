@@ -142,6 +142,7 @@ static int open_collect(struct al_cli_session *s, uint32_t groups) {
         interval = s->source->interval_ns;
     if (interval < 100 * AL_NS_PER_MS)
         interval = seconds_ns(s->settings.sampling_interval);
+    s->interval_ns = interval;
     const struct al_collect_options options = {
         .device = s->device,
         .host = s->host,

@@ -307,6 +307,10 @@ int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int 
     }
 }
 
+void al_collect_set_interval(struct al_collect *c, int64_t interval_ns) {
+    c->o.interval_ns = interval_ns;
+}
+
 int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64_t timeout_ns,
                     struct al_attr_value *ret) {
     if (c->worker)

@@ -49,6 +49,8 @@ int al_collect_add_sink(struct al_collect *c, struct al_sink *sink);
 int al_collect_once(struct al_collect *c, int64_t settle_ns, int64_t timeout_ns, const struct al_snapshot **ret);
 // Ticks until `duration_ns` is over (0: for ever), *stop becomes non-zero, the source ends (AL_E_END) or a sink fails.
 int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int *stop);
+// Takes force with the next al_collect_run; not while one runs.
+void al_collect_set_interval(struct al_collect *c, int64_t interval_ns);
 // One attribute, asked on the device thread. AL_E_TIMEOUT as above.
 int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64_t timeout_ns,
                     struct al_attr_value *ret);
