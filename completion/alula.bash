@@ -4,6 +4,7 @@
 _alula_options() {
     local common="--source --gpu --speed --config --no-cmdline --no-color --color --help"
     case $1 in
+    top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     serve) echo "--listen --dcgm-names --max-processes --insecure-listen --interval $common" ;;
     stat) echo "-c --show-cmd -f --show-full-cmd -u --show-user -p --show-pid -F --show-fan -e --show-codec -P --show-power" \
@@ -26,6 +27,7 @@ _alula_options() {
 # The words that may follow an option; fails when they are files or free text.
 _alula_values() {
     case $1 in
+    --sort) echo "gpu pid user role memory sm cpu host time command" ;;
     --fail-on) echo "info warning critical" ;;
     --source) echo "nvml scenario:" ;;
     --show-codec) echo "enc dec enc,dec" ;;
@@ -36,7 +38,7 @@ _alula_values() {
 }
 
 _alula() {
-    local commands="watch serve stat smi memory doctor demo check-config completion help"
+    local commands="top watch serve stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.
@@ -49,7 +51,7 @@ _alula() {
         word=${COMP_WORDS[i]}
         case $command in
         '') [[ " $commands " == *" $word "* ]] && command=$word ;;
-        demo) [[ " watch stat smi memory doctor " == *" $word "* ]] && command=$word ;;
+        demo) [[ " top watch stat smi memory doctor " == *" $word "* ]] && command=$word ;;
         smi) [[ $word == dmon || $word == pmon ]] && command=$word ;;
         esac
     done
@@ -68,7 +70,7 @@ _alula() {
     fi
     case $command in
     '') values=$commands ;;
-    demo) values="watch stat smi memory doctor" ;;
+    demo) values="top watch stat smi memory doctor" ;;
     smi) values="dmon pmon" ;;
     completion) values="bash zsh fish" ;;
     help) values="$commands $("${COMP_WORDS[0]}" help --metrics 2>/dev/null | sed -n 's/^  \([^ ]*\).*/\1/p')" ;;

@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /watch /serve /stat /smi /memory /doctor /demo /check-config /completion /help demo/watch demo/stat demo/smi \
+            case /top /watch /serve /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,17 +19,17 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'watch serve stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch serve stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
-complete -c alula -n '__alula_is demo' -a 'watch stat smi memory doctor'
+complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
 complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'watch serve stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch serve stat smi memory doctor demo check-config completion'
 
-set -l reading watch serve stat smi dmon pmon memory doctor
+set -l reading top watch serve stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario:'
 complete -c alula -n "__alula_is $reading" -l gpu -x
 complete -c alula -n "__alula_is $reading" -l speed -x
@@ -37,8 +37,20 @@ complete -c alula -n "__alula_is $reading" -l config -r -F
 complete -c alula -n "__alula_is $reading" -l no-cmdline
 complete -c alula -n "__alula_is $reading" -l no-color
 complete -c alula -n "__alula_is $reading" -l color
-complete -c alula -n '__alula_is watch serve smi dmon pmon memory doctor' -l interval -x
+complete -c alula -n '__alula_is top watch serve smi dmon pmon memory doctor' -l interval -x
 complete -c alula -n '__alula_is watch stat memory doctor' -l json
+
+complete -c alula -n '__alula_is top' -l once
+complete -c alula -n '__alula_is top' -l size -x
+complete -c alula -n '__alula_is top' -l for -x
+complete -c alula -n '__alula_is top' -l filter -x
+complete -c alula -n '__alula_is top' -l sort -x -a 'gpu pid user role memory sm cpu host time command'
+complete -c alula -n '__alula_is top' -l flat
+complete -c alula -n '__alula_is top' -l pcie
+complete -c alula -n '__alula_is top' -l ascii
+complete -c alula -n '__alula_is top' -l utf8
+complete -c alula -n '__alula_is top' -l no-mouse
+complete -c alula -n '__alula_is top' -l keys -x
 
 complete -c alula -n '__alula_is watch' -l compat
 complete -c alula -n '__alula_is watch' -l for -x
