@@ -141,3 +141,16 @@ def test_jitter_and_own_cost_are_reported(play):
     end = json.loads(got.stdout.splitlines()[-1])
     assert end["ticks"] == 3 and 0 < end["cpu_ratio"] < 1
     assert 0 <= end["jitter_mean_seconds"] <= end["jitter_max_seconds"] < 1
+
+
+def test_requirements_name_tests_that_exist(root):
+    """docs/requirements.md: every row has a state, a done row has its test, and the test is there."""
+    text = (root / "docs" / "requirements.md").read_text()
+    rows = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in text.splitlines() if line.startswith("| S")]
+    assert [row[0] for row in rows] == [f"S{i}" for i in range(1, 198)]
+    for row in rows:
+        tests = re.findall(r"`(tests/[\w/.]+)::(\w+)`", row[-1])
+        assert row[3].startswith("done") == bool(tests), row
+        assert row[3].startswith(("done", "follows in *")), row
+        for file, name in tests:
+            assert re.search(rf"\b{name}\b", (root / file).read_text()), (row[0], file, name)
