@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/stored.h"
 #include "cli/watch_summary.h"
 #include "cli/watch_text.h"
 #include "detect/detect.h"
@@ -28,6 +29,7 @@ struct told { // how a finding was last worded; a collision tells an advice twic
 struct watch {
     struct al_sink sink; // first
     struct al_cli_session session;
+    struct al_stored *stored; // of a thinned recording
     enum format format;
     bool color, quiet, verbose, pcie;
     int fail_on; // enum al_level, -1 off
@@ -118,6 +120,8 @@ static void reload(struct watch *w) {
     }
 }
 
+static int show_finding(void *user, const struct al_snapshot *s, const struct al_finding *f);
+
 static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
     struct watch *w = (struct watch *)sink;
     reload(w);
@@ -132,6 +136,8 @@ static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
     if (w->format == FORMAT_TEXT && !w->quiet)
         al_watch_tick_line(&w->buf, s, w->color);
     int result = w->record ? record_tick(w, s) : 0;
+    if (!result)
+        result = al_stored_tick(w->stored, s, show_finding, w);
     return result ? result : write_out(w);
 }
 
@@ -151,16 +157,23 @@ static bool is_news(struct watch *w, const struct al_finding *f) {
     return news;
 }
 
-static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const struct al_finding *f) {
-    struct watch *w = (struct watch *)sink;
+static int show_finding(void *user, const struct al_snapshot *s, const struct al_finding *f) {
+    struct watch *w = user;
     w->findings += f->phase == AL_PHASE_BEGAN;
     if (w->fail_on >= 0 && f->phase != AL_PHASE_ENDED && (int)f->level >= w->fail_on)
         w->failed = true;
     if (w->format == FORMAT_JSON)
         al_jsonl_finding(&w->buf, s, f);
-    if (w->format == FORMAT_TEXT)
+    // Updates of what is only good to know would fill the screen.
+    if (w->format == FORMAT_TEXT && (f->phase != AL_PHASE_UPDATED || f->level > AL_LEVEL_INFO))
         al_watch_finding_lines(&w->buf, s, f, is_news(w, f), w->color);
     return write_out(w);
+}
+
+static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const struct al_finding *finding) {
+    struct watch *w = (struct watch *)sink;
+    struct al_finding f = *finding;
+    return al_stored_keep(w->stored, &f) ? show_finding(w, s, &f) : 0;
 }
 
 static const struct al_sink_ops watch_ops = {
@@ -304,6 +317,7 @@ static int run(struct watch *w, const struct al_cli_options *o) {
     w->color = w->format == FORMAT_TEXT && al_cli_use_color(o, stdout);
     al_cli_signals();
     (void)al_collect_add_sink(w->session.collect, &w->sink);
+    (void)al_stored_new(w->session.source, &w->stored);
     int result = al_collect_run(w->session.collect, w->duration_ns, &al_cli_stop);
     if (result && result != AL_E_END && result != AL_E_IO)
         al_cli_error("%s", al_error_text(result));
@@ -316,6 +330,9 @@ static int run(struct watch *w, const struct al_cli_options *o) {
         status = al_error_exit_status(AL_E_IO);
     if (!status && w->failed)
         status = 3;
+    if (!status)
+        status = al_cli_damage(&w->session);
+    al_stored_free(w->stored);
     w->session.hang_status = status;
     al_cli_close(&w->session);
     return status;
