@@ -36,6 +36,8 @@ static void masks(void **state) {
         {"x|--json|{\"lr\": 1, \"api_key\": \"a,b\", \"n\": 2}", "x --json {\"lr\": 1, \"api_key\": ***, \"n\": 2}"},
         {"curl|-H|Authorization: Bearer abc", "curl -H Authorization: ***"},
         {"curl|--header=Authorization: Bearer abc", "curl --header=Authorization: ***"},
+        {"vllm|--max_tokens|5|--tokenizer|q|--author|me", "vllm --max_tokens 5 --tokenizer q --author me"},
+        {"x|--hf_token|abc|--authorization|b", "x --hf_token *** --authorization ***"},
         {"x|/models/tokenizer|y", "x /models/tokenizer y"},
         {"a\nb|c\033[31m", "a b c?[31m"},
         {"VLLM::EngineCore||||", "VLLM::EngineCore"},
