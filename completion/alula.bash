@@ -2,11 +2,13 @@
 # bash completion for alula. A test holds these lists against each command's --help.
 
 _alula_options() {
-    local common="--source --gpu --speed --config --no-cmdline --no-color --color --help"
+    local common="--source --gpu --speed --start --end --config --no-cmdline --no-color --color --help"
     case $1 in
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     serve) echo "--listen --dcgm-names --max-processes --insecure-listen --interval $common" ;;
+    record) echo "-o --output --force --for --keep --full --coarse --no-wal --quiet --interval $common" ;;
+    replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;
     stat) echo "-c --show-cmd -f --show-full-cmd -u --show-user -p --show-pid -F --show-fan -e --show-codec -P --show-power" \
         "-a --show-all -i --interval --json --id --gpuname-width --no-header --no-processes --roles --mig --debug" \
         "--force-color $common" ;;
@@ -29,7 +31,7 @@ _alula_values() {
     case $1 in
     --sort) echo "gpu pid user role memory sm cpu host time command" ;;
     --fail-on) echo "info warning critical" ;;
-    --source) echo "nvml scenario:" ;;
+    --source) echo "nvml scenario: replay:" ;;
     --show-codec) echo "enc dec enc,dec" ;;
     --show-power) echo "draw limit draw,limit" ;;
     --format) echo "csv csv,noheader csv,noheader,nounits" ;;
@@ -38,7 +40,7 @@ _alula_values() {
 }
 
 _alula() {
-    local commands="top watch serve stat smi memory doctor demo check-config completion help"
+    local commands="top watch serve record replay stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.
@@ -61,7 +63,7 @@ _alula() {
         return
     fi
     case $prev in
-    --config | --record-scenario | --scenario | --filename | -f)
+    --config | --record-scenario | --scenario | --filename | --output | -o | -f)
         [[ $command == stat ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return; } ;;
     esac
     if [[ $cur == -* ]]; then
@@ -74,7 +76,7 @@ _alula() {
     smi) values="dmon pmon" ;;
     completion) values="bash zsh fish" ;;
     help) values="$commands $("${COMP_WORDS[0]}" help --metrics 2>/dev/null | sed -n 's/^  \([^ ]*\).*/\1/p')" ;;
-    check-config) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    check-config | replay) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     *) values= ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")

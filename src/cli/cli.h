@@ -15,12 +15,13 @@
 #include "model/source.h"
 
 struct al_cli_options {
-    const char *source;   // "nvml", "scenario:FILE"; NULL: ALULA_SOURCE or nvml
+    const char *source;   // "nvml", "scenario:FILE", "replay:FILE"; NULL: ALULA_SOURCE or nvml
     const char *gpus;     // --gpu
     const char *config;   // --config
     int64_t interval_ns;  // --interval; 0: the config's or 500 ms
     double speed;         // --speed of a scenario; 1 real time, 0 as fast as possible; < 0 not given
     bool no_color, force_color, no_cmdline;
+    const char *start, *end; // --start, --end of a recording
     bool windows;         // keep sliding windows (sampling.window long)
 };
 #define AL_CLI_OPTIONS_INIT {.speed = -1}
@@ -35,6 +36,8 @@ enum {
     AL_OPT_NO_CMDLINE,
     AL_OPT_CONFIG,
     AL_OPT_SPEED,
+    AL_OPT_START,
+    AL_OPT_END,
     AL_OPT_HELP
 };
 #define AL_CLI_COMMON_OPTIONS                                                                                          \
@@ -42,6 +45,7 @@ enum {
         {"gpu", required_argument, NULL, AL_OPT_GPU}, {"no-color", no_argument, NULL, AL_OPT_NO_COLOR},                \
         {"color", no_argument, NULL, AL_OPT_COLOR}, {"no-cmdline", no_argument, NULL, AL_OPT_NO_CMDLINE},              \
         {"config", required_argument, NULL, AL_OPT_CONFIG}, {"speed", required_argument, NULL, AL_OPT_SPEED},          \
+        {"start", required_argument, NULL, AL_OPT_START}, {"end", required_argument, NULL, AL_OPT_END},                \
         {"help", no_argument, NULL, AL_OPT_HELP}
 // Text of those options for a --help page.
 extern const char al_cli_common_help[];
@@ -54,6 +58,7 @@ struct al_cli_session {
     struct al_settings settings;
     struct al_texts texts;
     struct al_source *source; // NULL with nvml
+    struct al_store *store;   // behind a recording's source
     struct al_device *device;
     struct al_host *host;
     struct al_clock clock;
@@ -68,6 +73,8 @@ struct al_cli_session {
 int al_cli_load_config(const char *path, struct al_config *ret);
 // Opens source, host, rules (when asked) and collect. 0, or an exit status with the message printed to stderr.
 int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, struct al_cli_session *ret);
+// 6 when parts of the recording that is played could not be read; al_cli_close says which.
+int al_cli_damage(const struct al_cli_session *s);
 // When the driver hangs in a call it does not return: it leaves with hang_status.
 void al_cli_close(struct al_cli_session *s);
 // One snapshot with the usual time limit; prints the reason and returns an exit status when there is none.
@@ -96,6 +103,8 @@ int al_cmd_smi(int argc, char **argv);
 int al_cmd_top(int argc, char **argv);
 int al_cmd_watch(int argc, char **argv);
 int al_cmd_memory(int argc, char **argv);
+int al_cmd_record(int argc, char **argv);
+int al_cmd_replay(int argc, char **argv);
 int al_cmd_doctor(int argc, char **argv);
 int al_cmd_demo(int argc, char **argv);
 int al_cmd_check_config(int argc, char **argv);

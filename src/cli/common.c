@@ -16,10 +16,11 @@
 
 const char al_cli_common_help[] =
     "Common options:\n"
-    "  --source SOURCE     nvml (default) or scenario:FILE; also from ALULA_SOURCE\n"
+    "  --source SOURCE     nvml (default), scenario:FILE or replay:FILE; also from ALULA_SOURCE\n"
     "  --interval TIME     time between readings, from 100ms (default 500ms)\n"
     "  --gpu LIST          only these GPUs: index, UUID or PCI id, separated by commas\n"
-    "  --speed N           play a scenario N times as fast; 0 does not wait at all\n"
+    "  --speed N           play a scenario or recording N times as fast; 0 does not wait at all\n"
+    "  --start, --end TIME play this part of a recording (10min, -10min from its end, 12:30)\n"
     "  --config FILE       settings (YAML; see alula check-config --print)\n"
     "  --no-cmdline        never show or keep command lines\n"
     "  --no-color, --color colours off or on; default: on a terminal without NO_COLOR\n"
@@ -77,6 +78,8 @@ int al_cli_common(struct al_cli_options *o, int option, const char *argument) {
         if (!al_str_double(argument, &o->speed) || o->speed < 0 || o->speed > 1e6)
             return bad("speed", argument, "expected a number from 0 (do not wait) to 1000000");
         return 0;
+    case AL_OPT_START: o->start = argument; return 0;
+    case AL_OPT_END: o->end = argument; return 0;
     default: return -1;
     }
 }

@@ -10,6 +10,8 @@ const struct al_command al_commands[] = {
     {"top", "the full-screen view; also what plain alula shows on a terminal", al_cmd_top},
     {"watch", "one line a tick and a line a finding (text, JSON Lines)", al_cmd_watch},
     {"serve", "answer over HTTP: /metrics for Prometheus, JSON, events", al_cmd_serve},
+    {"record", "keep everything in one file, for months", al_cmd_record},
+    {"replay", "play a recording as watch shows it", al_cmd_replay},
     {"stat", "one line a GPU, in gpustat's format", al_cmd_stat},
     {"smi", "nvidia-smi's queries, dmon, pmon and -L, byte for byte", al_cmd_smi},
     {"memory", "GPU memory of one process on each GPU", al_cmd_memory},

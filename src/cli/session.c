@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/when.h"
 #include "cli/demo_source.h"
 #include "config/config.h"
 #include "detect/detect.h"
@@ -15,6 +16,7 @@
 #include "host/host.h"
 #include "model/select.h"
 #include "scenario/scenario.h"
+#include "store/store.h"
 
 #define SCENARIO_MAX (64u << 20)
 // A replay's clock starts here: 0 means "never" in places.
@@ -118,6 +120,28 @@ static int open_nvml(struct al_cli_session *s) {
     return result ? fail(result, host.root, NULL) : 0;
 }
 
+static int open_recording(struct al_cli_session *s, const char *path) {
+    struct al_store_error e = {{0}};
+    int64_t from_ns = 0, to_ns = 0;
+    int status = 0, result = al_store_open(path, &s->store, &e);
+    if (result) {
+        al_cli_error("%s", *e.text ? e.text : al_error_text(result));
+        return al_error_exit_status(result);
+    }
+    if (s->options.start)
+        status = al_cli_when("start", s->options.start, s->store, &from_ns);
+    if (!status && s->options.end)
+        status = al_cli_when("end", s->options.end, s->store, &to_ns);
+    if (!status && s->options.end && to_ns <= from_ns) {
+        al_cli_error("--end %s: not behind the start", s->options.end);
+        status = al_error_exit_status(AL_E_INVALID);
+    }
+    if (status)
+        return status;
+    result = al_store_source(s->store, from_ns, to_ns, &s->source);
+    return result ? fail(result, path, NULL) : open_replay(s);
+}
+
 static int open_source(struct al_cli_session *s) {
     struct al_cli_options *o = &s->options;
     if (!o->source)
@@ -128,7 +152,9 @@ static int open_source(struct al_cli_session *s) {
         int status = load_scenario(o->source + strlen("scenario:"), &s->source);
         return status ? status : open_replay(s);
     }
-    al_cli_error("--source %s: expected nvml or scenario:FILE", o->source);
+    if (al_str_starts(o->source, "replay:"))
+        return open_recording(s, o->source + strlen("replay:"));
+    al_cli_error("--source %s: expected nvml, scenario:FILE or replay:FILE", o->source);
     return al_error_exit_status(AL_E_INVALID);
 }
 
@@ -179,6 +205,10 @@ int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, str
     return status;
 }
 
+int al_cli_damage(const struct al_cli_session *s) {
+    return s->store && al_store_damage(s->store, NULL) ? al_error_exit_status(AL_E_FORMAT) : 0;
+}
+
 void al_cli_close(struct al_cli_session *s) {
     if (s->collect && al_collect_stop(s->collect) == AL_E_TIMEOUT) {
         // The driver has a thread of ours and will not give it back: leaving is all that is left to do.
@@ -193,6 +223,10 @@ void al_cli_close(struct al_cli_session *s) {
     if (s->source)
         s->source->ops->free(s->source);
     s->source = NULL;
+    struct al_store_error damage;
+    if (s->store && al_store_damage(s->store, &damage))
+        al_cli_error("the recording is damaged in places, which were left out: %s", damage.text);
+    s->store = al_store_free(s->store);
 }
 
 int al_cli_once(struct al_cli_session *s, int64_t settle_ns, const struct al_snapshot **ret) {

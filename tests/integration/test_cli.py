@@ -11,7 +11,7 @@ import pytest
 
 import scenes
 
-COMMANDS = ["top", "watch", "serve", "stat", "smi", "memory", "doctor", "demo", "check-config", "completion", "help"]
+COMMANDS = ["top", "watch", "serve", "record", "replay", "stat", "smi", "memory", "doctor", "demo", "check-config", "completion", "help"]
 NO_DRIVER = {"ALULA_NVML_LIBRARY": "/nonexistent/libnvidia-ml.so.1"}
 
 
@@ -124,7 +124,7 @@ def test_missing_value_of_an_option(alula, command):
 @pytest.mark.parametrize("command", [["watch"], ["stat"], ["memory", "1"], ["doctor"],
                                      ["smi", "--query-gpu=name", "--format=csv"]])
 def test_source_that_makes_no_sense(alula, command, tmp_path):
-    assert "expected nvml or scenario:FILE" in one_line(alula(*command, "--source", "rocm"), 2)
+    assert "expected nvml, scenario:FILE or replay:FILE" in one_line(alula(*command, "--source", "rocm"), 2)
     one_line(alula(*command, "--source", f"scenario:{tmp_path}/none"), 5)
     one_line(alula(*command, "--source", f"scenario:{tmp_path}"), 6)
     broken = tmp_path / "broken.txt"

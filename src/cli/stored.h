@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Findings of a replay: the rules' own where every tick was kept, the stored ones where the recording was thinned.
+#ifndef AL_CLI_STORED_H
+#define AL_CLI_STORED_H
+
+#include "model/finding.h"
+#include "model/snapshot.h"
+#include "model/source.h"
+
+struct al_stored;
+
+typedef int al_stored_fn(void *user, const struct al_snapshot *s, const struct al_finding *f);
+
+// NULL in *ret for a source that is no recording, or one that is whole.
+int al_stored_new(const struct al_source *source, struct al_stored **ret);
+struct al_stored *al_stored_free(struct al_stored *st);
+// Before a tick's own findings: hands out what is stored since the last tick.
+int al_stored_tick(struct al_stored *st, const struct al_snapshot *s, al_stored_fn *fn, void *user);
+// Whether a rule's finding is to be shown; one that goes on from the thinned part is turned into an update.
+bool al_stored_keep(struct al_stored *st, struct al_finding *f);
+
+#endif
