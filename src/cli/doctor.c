@@ -120,11 +120,11 @@ static int print(const struct al_doctor *d, bool json) {
 static int check_source(struct al_doctor *d) {
     const char *source = d->options.source ? d->options.source : getenv("ALULA_SOURCE");
     d->options.source = source && *source ? source : "nvml";
-    d->scenario = al_str_starts(d->options.source, "scenario:");
+    d->scenario = al_str_starts(d->options.source, "scenario:") || al_str_starts(d->options.source, "replay:");
     d->standin = !d->scenario && getenv("ALULA_SCENARIO") && getenv("ALULA_NVML_LIBRARY");
     if (d->scenario || strcmp(d->options.source, "nvml") == 0)
         return 0;
-    al_cli_error("--source %s: expected nvml or scenario:FILE", d->options.source);
+    al_cli_error("--source %s: expected nvml, scenario:FILE or replay:FILE", d->options.source);
     return al_error_exit_status(AL_E_INVALID);
 }
 

@@ -20,7 +20,7 @@ struct al_doctor {
     struct al_cli_options options;
     const char *root; // "/" or ALULA_HOST_ROOT: all host paths lie below
     int root_fd;
-    bool scenario; // --source scenario: no driver takes part
+    bool scenario; // --source scenario: or replay: no driver takes part
     bool standin;  // ALULA_SCENARIO plays through the stand-in driver
     bool container, wsl;
     bool kernel_loaded; // the kernel's half of the driver is there, or may be

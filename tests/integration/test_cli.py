@@ -270,7 +270,7 @@ def test_completion_of_words(alula_bin, root, shell):
     assert complete("watch", "--fail-on", "") == ["critical", "info", "warning"]
     assert complete("completion", "") == ["bash", "fish", "zsh"]
     assert complete("smi", "d") == ["dmon"]
-    assert complete("demo", "") == ["doctor", "memory", "smi", "stat", "watch"]
+    assert complete("demo", "") == ["doctor", "memory", "smi", "stat", "top", "watch"]
     assert complete("help", "utilization_") == ["utilization_mean_ratio", "utilization_ratio"]
     assert complete("stat", "--show-power", "draw") == ["draw", "draw,limit"]
 

@@ -22,7 +22,8 @@ def check(alula, tmp_path):
 def test_print_is_a_config_with_every_setting(alula, check, root):
     out = alula("check-config", "--print").stdout
     printed = {(section, key) for section, keys in yaml.safe_load(out).items() for key in keys}
-    table = re.findall(r"^    X\((\w+), (\w+), ", (root / "src/detect/settings.h").read_text(), re.M)
+    headers = (root / "src/detect/settings.h").read_text() + (root / "src/config/texts.h").read_text()
+    table = re.findall(r"^    X\((\w+), (\w+), ", headers, re.M)
     assert printed == set(table) and len(table) == len(set(table)) > 40
     assert all(re.search(r"  # \w", line) for line in out.splitlines() if line.startswith("  "))
     assert check(out).stdout.endswith("alula.yaml: fine\n")
