@@ -26,6 +26,7 @@ struct state {
     uint64_t set; // of the members in the sum, mixed
     struct al_window sum;
     struct al_window cgroup;
+    double lived_at; // highest sum that has left the window: the job was there before
     uint32_t calm;
 };
 
@@ -134,6 +135,7 @@ static void gather(struct al_run *run, struct state *m, const struct al_job *job
     if (total->set != m->set) {
         m->set = total->set;
         m->calm = 0;
+        m->lived_at = 0;
         al_window_clear(&m->sum);
         al_window_clear(&m->cgroup);
     }
@@ -156,11 +158,21 @@ static double floor_of(const struct al_window *w, uint32_t first, uint32_t last)
 }
 
 // What goes up and down again (buffers, batches, garbage collection) may seem to rise over one window, but not the level
-// that it falls back to.
-static bool floor_rises(const struct al_window *w)
+// that it falls back to, and it stays below what it was before.
+static bool floor_rises(const struct state *m)
 {
+    const struct al_window *w = &m->sum;
     uint32_t third = w->count / 3;
-    return floor_of(w, w->count - third, w->count) - floor_of(w, 0, third) >= growth_of(w) / 2;
+    double last = floor_of(w, w->count - third, w->count);
+    return last - floor_of(w, 0, third) >= growth_of(w) / 2 && last > m->lived_at;
+}
+
+// As in the rule `memory`: the robust slope, to which a jump is no rise, and least squares with 99.9 %, against noise.
+static bool significant(const struct al_window *w, struct al_slope *ret)
+{
+    struct al_slope line;
+    return al_window_robust_slope(w, INT64_MIN, POINTS, ret) == 0 && ret->low > 0 &&
+           al_window_slope(w, INT64_MIN, &line) == 0 && line.sure_low > 0;
 }
 
 static const struct member *grows_most(const struct state *m)
@@ -230,7 +242,7 @@ static void judge(struct al_run *run, struct al_track *t, const struct al_job *j
 {
     const struct al_settings *set = run->set;
     struct state *m = t->state;
-    struct al_slope slope;
+    struct al_slope slope = {0};
     struct total total;
     int64_t span = AL_SECONDS(set->host_memory_window);
     gather(run, m, job, span, &total);
@@ -242,17 +254,19 @@ static void judge(struct al_run *run, struct al_track *t, const struct al_job *j
         al_run_too_little(run, t, "the job's processes are younger than the window");
         return;
     }
+    double oldest = m->sum.count ? al_window_first(&m->sum)->value : 0;
     bool fresh = follow(&m->sum, span, total.at_ns, total.sum);
+    if (fresh && al_window_first(&m->sum)->value != oldest)
+        m->lived_at = fmax(m->lived_at, oldest);
     if (!isnan(total.cgroup_anon))
         follow(&m->cgroup, span, total.at_ns, total.cgroup_anon);
-    if (al_window_seconds(&m->sum) < 0.9 * set->host_memory_window ||
-        al_window_robust_slope(&m->sum, INT64_MIN, POINTS, &slope) < 0) {
+    if (al_window_seconds(&m->sum) < 0.9 * set->host_memory_window) {
         al_run_too_little(run, t, "the window is not full yet, or the job's processes changed");
         return;
     }
     double part = t->open ? 0.5 : 1; // hysteresis
-    bool rises = slope.low > 0 && slope.per_second >= part * set->host_memory_slope_above &&
-                 growth_of(&m->sum) >= part * set->host_memory_growth_above && floor_rises(&m->sum);
+    bool rises = significant(&m->sum, &slope) && slope.per_second >= part * set->host_memory_slope_above &&
+                 growth_of(&m->sum) >= part * set->host_memory_growth_above && floor_rises(m);
     m->calm = rises ? 0 : m->calm + fresh;
     if (rises || (t->open && m->calm < CALM && slope.per_second > 0))
         raise(run, t, job, &slope, &total);

@@ -179,6 +179,16 @@ static bool at_peak(const struct al_run *run, const struct state *m, bool open)
     return open ? flat < run->set->memory_flat_after : flat <= PEAK_S;
 }
 
+// Both ways must agree: least squares with 99.9 %, since it is asked at every new peak and noise has many, and the robust
+// slope, to which a single jump is no rise.
+static bool rises_since(const struct al_run *run, const struct state *m, struct al_slope *ret)
+{
+    struct al_slope line;
+    bool robust = significant(&m->used, m->above_since_ns, run->set->memory_slope_above, ret);
+    return robust && al_window_slope(&m->used, m->above_since_ns, &line) == 0 && line.sure_low > 0 &&
+           line.per_second * line.seconds >= run->set->memory_rise_above;
+}
+
 static bool rises(const struct al_run *run, const struct state *m, const struct al_gpu *gpu, bool open,
                   struct rise *ret)
 {
@@ -187,7 +197,7 @@ static bool rises(const struct al_run *run, const struct state *m, const struct 
     int64_t newest = al_window_last(&m->used)->at_ns;
     memset(ret, 0, sizeof *ret);
     bool now_rising = significant(&m->used, newest - RECENT_NS, least, &recent);
-    bool since = significant(&m->used, m->above_since_ns, least, &ret->all);
+    bool since = rises_since(run, m, &ret->all);
     if (!since && !open)
         return false;
     ret->per_second = now_rising && m->above_since_ns <= newest - RECENT_NS ? recent.per_second : ret->all.per_second;

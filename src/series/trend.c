@@ -61,14 +61,17 @@ static double seconds_at(const struct al_window *w, uint32_t begin, uint32_t i)
     return (double)(al_window_at(w, i)->at_ns - al_window_at(w, begin)->at_ns) / AL_NS_PER_S;
 }
 
-// Student's t for a two-sided 95 % interval (standard tables), by degrees of freedom from 1.
-static double student_95(uint32_t freedom)
+// Student's t for a two-sided 95 % and 99.9 % interval (standard tables), by degrees of freedom from 1; then the normal's.
+static double student(uint32_t freedom, bool sure)
 {
-    static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                                   2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-                                   2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+    static const double table[][2] = {
+        {12.706, 636.619}, {4.303, 31.599}, {3.182, 12.924}, {2.776, 8.610}, {2.571, 6.869}, {2.447, 5.959},
+        {2.365, 5.408},    {2.306, 5.041},  {2.262, 4.781},  {2.228, 4.587}, {2.201, 4.437}, {2.179, 4.318},
+        {2.160, 4.221},    {2.145, 4.140},  {2.131, 4.073},  {2.120, 4.015}, {2.110, 3.965}, {2.101, 3.922},
+        {2.093, 3.883},    {2.086, 3.850},  {2.080, 3.819},  {2.074, 3.792}, {2.069, 3.768}, {2.064, 3.745},
+        {2.060, 3.725},    {2.056, 3.707},  {2.052, 3.690},  {2.048, 3.674}, {2.045, 3.659}, {2.042, 3.646}};
     const uint32_t rows = sizeof table / sizeof *table;
-    return freedom == 0 ? INFINITY : freedom <= rows ? table[freedom - 1] : 1.96;
+    return freedom == 0 ? INFINITY : freedom <= rows ? table[freedom - 1][sure] : sure ? 3.291 : 1.960;
 }
 
 int al_window_slope(const struct al_window *w, int64_t since_ns, struct al_slope *ret)
@@ -92,8 +95,9 @@ int al_window_slope(const struct al_window *w, int64_t since_ns, struct al_slope
         return AL_E_AGAIN;
     double slope = tv / tt, rest = vv - slope * tv;
     double error = rest > 0 ? sqrt(rest / (n - 2) / tt) : 0;
-    double reach = error > 0 ? error * student_95(n - 2) : 0;
-    *ret = (struct al_slope){slope, error, slope - reach, slope + reach, n, seconds_at(w, begin, w->count - 1)};
+    double reach = error > 0 ? error * student(n - 2, false) : 0;
+    *ret = (struct al_slope){slope, error, slope - reach, slope + reach, error > 0 ? slope - error * student(n - 2, true)
+                             : slope, n, seconds_at(w, begin, w->count - 1)};
     return 0;
 }
 
@@ -119,7 +123,7 @@ int al_window_robust_slope(const struct al_window *w, int64_t since_ns, uint32_t
     // Sen's ranks (pairs - C) / 2 and (pairs + C) / 2 + 1, rounded, counted from 0; beyond the ends nothing is known.
     long low = lround((pairs - reach) / 2) - 1, high = lround((pairs + reach) / 2);
     ret->per_second = median;
-    ret->error = NAN;
+    ret->error = ret->sure_low = NAN;
     ret->low = low < 0 ? -INFINITY : slopes[low];
     ret->high = high >= (long)pairs ? INFINITY : slopes[high];
     ret->count = m;

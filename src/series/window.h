@@ -39,6 +39,7 @@ struct al_slope {
     double per_second;
     double error;     // standard error (least squares only)
     double low, high; // 95 % interval
+    double sure_low;  // lower bound of a 99.9 % interval (least squares only): for whoever asks again and again
     uint32_t count;   // samples used
     double seconds;   // between the first and the last of them
 };

@@ -101,6 +101,36 @@ static void test_healthy_twins(void **unused)
     world_free(&w);
 }
 
+// Up and down with a period near the window's length: the first climb may be told, the later ones are known.
+static void test_a_long_sawtooth_is_learned(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    for (int i = 0; i < 14; i++) {
+        grow(&w, 1100, 90 * MIB, 90);
+        world_find(&w, 1100)->m[AL_PROC_RSS_ANON].num -= 90 * 90 * MIB;
+    }
+    assert_true(world_log_count(&w, "host_memory", AL_PHASE_BEGAN) <= 1);
+    assert_null(world_open(&w, "host_memory"));
+    world_free(&w);
+}
+
+static void test_noise_is_no_growth(void **unused)
+{
+    (void)unused;
+    struct world w;
+    uint32_t seed = 4711;
+    make(&w);
+    for (int i = 0; i < 4000; i++) {
+        seed = seed * 1664525 + 1013904223;
+        world_host(&w, 1100, AL_PROC_RSS_ANON, (2 + (seed >> 8) % 4096 / 1024.0) * GIB);
+        world_tick(&w);
+    }
+    assert_int_equal(w.count, 0);
+    world_free(&w);
+}
+
 static void test_too_little_and_cannot_tell(void **unused)
 {
     (void)unused;
@@ -158,6 +188,8 @@ int host_memory_suite(void)
         cmocka_unit_test(test_time_to_the_cgroup_limit),
         cmocka_unit_test(test_healthy_twins),
         cmocka_unit_test(test_too_little_and_cannot_tell),
+        cmocka_unit_test(test_a_long_sawtooth_is_learned),
+        cmocka_unit_test(test_noise_is_no_growth),
         cmocka_unit_test(test_the_sum_starts_anew_with_its_processes),
         cmocka_unit_test(test_cgroup_agrees),
     };

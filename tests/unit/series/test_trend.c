@@ -71,6 +71,7 @@ static void test_line(void **unused)
     assert_close(slope.per_second, tv / tt, 1e-12);
     assert_close(slope.error, sqrt((vv - tv * tv / tt) / 4 / tt), 1e-12);
     assert_close(slope.high - slope.per_second, 2.776 * slope.error, 1e-12);
+    assert_close(slope.per_second - slope.sure_low, 8.610 * slope.error, 1e-12);
     assert_int_equal(slope.count, 6);
     assert_close(slope.seconds, 2.5, 0);
     assert_int_equal(al_window_slope(&w, 3 * S / 2, &slope), 0); // the last three
