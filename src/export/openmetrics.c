@@ -42,15 +42,10 @@ static void gpu_info(struct al_om *o, const struct al_snapshot *s) {
 
 static void gpu_metrics(struct al_om *o, const struct al_snapshot *s) {
     for (int m = 0; m < AL_GPU_METRIC_COUNT; m++) {
-        bool begun = false;
-        for (uint32_t i = 0; i < s->gpu_count; i++) {
-            if (!al_ok(s->gpus[i].m[m]))
-                continue;
-            if (!begun)
-                metric_family(o, "alula_gpu_", &al_gpu_metrics[m]);
-            begun = true;
-            al_om_gpu_value(o, i, s->gpus[i].m[m].num);
-        }
+        metric_family(o, "alula_gpu_", &al_gpu_metrics[m]);
+        for (uint32_t i = 0; i < s->gpu_count; i++)
+            if (al_ok(s->gpus[i].m[m]))
+                al_om_gpu_value(o, i, s->gpus[i].m[m].num);
     }
 }
 

@@ -97,6 +97,7 @@ static void labels(struct al_om *o, const struct al_snapshot *s, uint32_t gpu) {
 static void family(struct al_om *o, const char *name, bool counter, const char *help) {
     (void)snprintf(o->family, sizeof o->family, "DCGM_FI_%s", name);
     o->type = AL_OM_GAUGE;
+    o->pending = false;
     al_buf_printf(o->b, "# HELP %s %s\n# TYPE %s %s\n", o->family, help, o->family,
                   !counter ? "gauge" : o->openmetrics ? "unknown" : "counter");
 }

@@ -33,15 +33,21 @@ static bool has_own(const struct chosen *c, pid_t pid) {
     return bsearch(&key, c->all, c->own, sizeof *c->all, by_pid) != NULL;
 }
 
+// A process may be in a GPU's lists twice (compute and graphics): that is one series. Rows are sorted by GPU and pid.
+static bool listed_before(const struct al_snapshot *s, uint32_t r) {
+    return r && s->rows[r - 1].pid == s->rows[r].pid && s->rows[r - 1].gpu == s->rows[r].gpu;
+}
+
 // Processes of the rows, each once, those to be shown first and in order of pid.
 static int choose(const struct al_om_page *p, struct chosen *c) {
     const struct al_snapshot *s = p->s;
     c->all = calloc(s->row_count ? s->row_count : 1, sizeof *c->all);
     if (!c->all)
         return -1;
-    // Twice the same process on a GPU counts twice here: that only ranks.
-    for (uint32_t r = 0; r < s->row_count; r++)
-        c->all[r] = (struct ranked){al_ok(s->rows[r].memory_bytes) ? s->rows[r].memory_bytes.num : 0, s->rows[r].pid};
+    for (uint32_t r = 0; r < s->row_count; r++) {
+        struct al_value bytes = s->rows[r].memory_bytes;
+        c->all[r] = (struct ranked){al_ok(bytes) && !listed_before(s, r) ? bytes.num : 0, s->rows[r].pid};
+    }
     qsort(c->all, s->row_count, sizeof *c->all, by_pid);
     for (uint32_t r = 0; r < s->row_count; r++) {
         if (c->count && c->all[c->count - 1].pid == c->all[r].pid)
@@ -83,11 +89,6 @@ struct row_family {
 
 static struct al_value row_value(const struct al_proc_gpu *row, const struct row_family *f) {
     return *(const struct al_value *)((const char *)row + f->offset);
-}
-
-// A process may be in a GPU's lists twice (compute and graphics): that is one series. Rows are sorted by GPU and pid.
-static bool listed_before(const struct al_snapshot *s, uint32_t r) {
-    return r && s->rows[r - 1].pid == s->rows[r].pid && s->rows[r - 1].gpu == s->rows[r].gpu;
 }
 
 static void others(struct al_om *o, const struct al_snapshot *s, const struct chosen *c, const struct row_family *f) {
@@ -142,15 +143,11 @@ static void host(struct al_om *o, const struct al_snapshot *s, const struct chos
                     {"alula_process_resident_anonymous_bytes", "bytes", AL_PROC_RSS_ANON},
                     {"alula_process_io_wait_ratio", "ratio", AL_PROC_IO_WAIT}};
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        bool begun = false;
+        al_om_family(o, families[f].name, AL_OM_GAUGE, families[f].unit, al_proc_metric_table[families[f].metric].help);
         for (uint32_t i = 0; i < c->own; i++) {
             const struct al_proc *proc = al_snapshot_proc(s, c->all[i].pid);
             if (!proc || !al_ok(proc->m[families[f].metric]))
                 continue;
-            if (!begun)
-                al_om_family(o, families[f].name, AL_OM_GAUGE, families[f].unit,
-                             al_proc_metric_table[families[f].metric].help);
-            begun = true;
             al_om_begin(o);
             al_om_label_number(o, "pid", proc->pid);
             al_om_end(o, proc->m[families[f].metric].num);

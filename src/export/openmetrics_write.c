@@ -37,31 +37,41 @@ static void meta(struct al_om *o, const char *what, const char *suffix) {
 }
 
 void al_om_family(struct al_om *o, const char *name, enum al_om_type type, const char *unit, const char *help) {
-    static const char *const types[] = {"gauge", "counter", "info"};
-    static const char *const suffixes[] = {"", "_total", "_info"};
     (void)al_str_copy(o->family, sizeof o->family, name);
     o->type = type;
+    o->unit = unit;
+    o->help = help;
+    o->pending = true;
+}
+
+static void family_head(struct al_om *o) {
+    static const char *const types[] = {"gauge", "counter", "info"};
+    static const char *const suffixes[] = {"", "_total", "_info"};
     // Prometheus text names the samples; OpenMetrics names the family, and knows an info type.
-    const char *suffix = o->openmetrics ? "" : suffixes[type];
+    const char *suffix = o->openmetrics ? "" : suffixes[o->type];
+    o->pending = false;
     meta(o, "# HELP ", suffix);
-    for (const char *h = help; *h; h++) {
+    for (const char *h = o->help; *h; h++) {
         if (*h == '\\' || (*h == '"' && o->openmetrics))
             al_buf_char(o->b, '\\');
         al_buf_char(o->b, *h);
     }
     al_buf_char(o->b, '\n');
     meta(o, "# TYPE ", suffix);
-    al_buf_str(o->b, type == AL_OM_INFO && !o->openmetrics ? "gauge" : types[type]);
+    al_buf_str(o->b, o->type == AL_OM_INFO && !o->openmetrics ? "gauge" : types[o->type]);
     al_buf_char(o->b, '\n');
-    size_t len = strlen(name), unit_len = strlen(unit);
-    if (o->openmetrics && unit_len && len > unit_len + 1 && name[len - unit_len - 1] == '_' && al_str_ends(name, unit)) {
+    size_t len = strlen(o->family), unit_len = strlen(o->unit);
+    if (o->openmetrics && unit_len && len > unit_len + 1 && o->family[len - unit_len - 1] == '_' &&
+        al_str_ends(o->family, o->unit)) {
         meta(o, "# UNIT ", "");
-        al_buf_str(o->b, unit);
+        al_buf_str(o->b, o->unit);
         al_buf_char(o->b, '\n');
     }
 }
 
 void al_om_begin(struct al_om *o) {
+    if (o->pending)
+        family_head(o);
     al_buf_str(o->b, o->family);
     if (o->type == AL_OM_COUNTER)
         al_buf_add(o->b, "_total", 6);

@@ -230,7 +230,7 @@ static bool base64(const char *text, char *out, size_t size) {
         out[n++] = c;
     }
     out[n] = '\0';
-    return n > 0;
+    return n > 0 && (bits & ((1u << have) - 1)) == 0; // one spelling only
 }
 
 void al_credentials_parse(const char *authorization, struct al_credentials *ret) {

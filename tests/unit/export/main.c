@@ -9,6 +9,7 @@ int main(int argc, char **argv) {
     failed += al_test_compat();
     failed += al_test_gpustat();
     failed += al_test_json();
+    failed += al_test_openmetrics();
     failed += al_test_smi();
     failed += al_test_smi_monitor();
     return failed != 0;

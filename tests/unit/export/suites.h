@@ -8,6 +8,7 @@ extern const char *al_test_golden_dir; // tests/golden
 int al_test_compat(void);
 int al_test_gpustat(void);
 int al_test_json(void);
+int al_test_openmetrics(void);
 int al_test_smi(void);
 int al_test_smi_monitor(void);
 
