@@ -111,13 +111,15 @@ void al_jsonl_session(struct al_buf *b, const struct al_snapshot *s, const char 
     al_buf_str(b, "]}\n");
 }
 
-static void xids(struct al_buf *b, const struct al_gpu *g) {
+static void xids(struct al_buf *b, const struct al_snapshot *s, const struct al_gpu *g) {
     key(b, "xids");
     al_buf_char(b, '[');
     for (uint32_t i = 0; i < g->xid_count && i < AL_XID_CODES; i++) {
         open_object(b);
         number(b, "code", g->xid[i].code);
         number(b, "count", g->xid[i].count);
+        key(b, "last");
+        al_jsonl_time(b, s->realtime_ns - (s->monotonic_ns - g->xid[i].last_ns));
         al_buf_char(b, '}');
     }
     al_buf_char(b, ']');
@@ -130,7 +132,7 @@ static void gpu(struct al_buf *b, const struct al_snapshot *s, const struct al_g
         if (al_gpu_metrics[m].group & s->groups)
             value(b, al_gpu_metrics[m].name, g->m[m]);
     if (s->groups & AL_GROUP_XID)
-        xids(b, g);
+        xids(b, s, g);
     key(b, "stale");
     al_buf_char(b, '[');
     for (int m = 0; m < AL_GPU_METRIC_COUNT; m++)

@@ -37,7 +37,7 @@ def numbers(names):
 def schema_of(metrics):
     """{type: schema}; the metric names come from `alula help --metrics`, the rest from docs/jsonl.md."""
     gpu = thing({**IDENTITY, **numbers(metrics["GPU"]), "stale": {"type": "array", "items": {"enum": metrics["GPU"]}},
-                 "xids": {"type": "array", "items": thing(numbers(["code", "count"]))}}, **MIG)
+                 "xids": {"type": "array", "items": thing({**numbers(["code", "count"]), "last": TIME})}}, **MIG)
     # Read on request only.
     for name in ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second"):
         gpu["required"].remove(name)
@@ -171,7 +171,8 @@ def test_every_json_line_keeps_the_schema(watch, schemas):
     assert samples[0]["gpus"][0]["power_watts"] == 655.2
     assert samples[0]["gpus"][0]["fan_speed_ratio"] is None
     assert samples[0]["processes"][1]["gpus"][0]["memory_bytes"] == 69 * 2**30
-    assert samples[-1]["gpus"][0]["xids"] == [{"code": 79, "count": 2}]
+    (xid,) = samples[-1]["gpus"][0]["xids"]
+    assert (xid["code"], xid["count"]) == (79, 2) and samples[0]["time"] < xid["last"] < samples[-1]["time"]
     phases = [(o["rule"], o["phase"]) for o in findings(lines) if o["rule"] == "starved"]
     assert phases[0] == ("starved", "began") and phases[-1] == ("starved", "ended")
     assert lines[-1]["findings"] == sum(o["phase"] == "began" for o in findings(lines))
