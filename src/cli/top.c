@@ -244,12 +244,23 @@ static int once(struct al_top *t, const struct choices *c) {
 
 // --- starting ---
 
+// "scenario:/a/long/way/run.txt" -> "scenario run.txt"
+static void shorten(char *out, size_t size, const char *source) {
+    const char *colon = strchr(source, ':'), *slash = strrchr(source, '/');
+    if (!colon) {
+        (void)al_str_copy(out, size, source);
+        return;
+    }
+    const char *name = slash && slash > colon ? slash + 1 : colon + 1;
+    (void)snprintf(out, size, "%.*s %s", (int)(colon - source), source, name);
+}
+
 static void name_source(struct al_top *t) {
     const struct al_cli_session *s = &t->session;
     if (s->demo)
         (void)al_str_copy(t->source, sizeof t->source, "demo");
     else if (s->source)
-        (void)al_str_copy(t->source, sizeof t->source, s->options.source);
+        shorten(t->source, sizeof t->source, s->options.source);
 }
 
 static int open_top(struct al_top *t, const struct choices *c) {

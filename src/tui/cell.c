@@ -212,13 +212,16 @@ void al_grid_chart(struct al_grid *g, struct al_rect r, const float *values, uin
         if (!isfinite(values[i]))
             continue;
         double v = values[i] < 0 ? 0 : values[i] > 1 ? 1 : values[i];
-        int eighths = (int)lround(v * 8 * r.h);
+        // A single row never fills up, so that charts in neighbouring rows stay apart.
+        int eighths = (int)lround(v * (r.h == 1 ? 7 : 8 * r.h));
         for (int row = 0; row < r.h; row++) {
             int part = eighths - 8 * (r.h - 1 - row);
             if (row == r.h - 1 && part < 1)
                 part = 1; // the base line shows that there was a reading
+            // The edge tells the value; what is below it stays in the background.
             if (part > 0)
-                al_grid_put(g, r.x + i, r.y + row, (uint32_t)(0x2580 + (part > 8 ? 8 : part)), style);
+                al_grid_put(g, r.x + i, r.y + row, (uint32_t)(0x2580 + (part > 8 ? 8 : part)),
+                            part > 8 ? style | AL_STYLE_DIM : style);
         }
     }
 }

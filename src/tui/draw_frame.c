@@ -206,7 +206,12 @@ static void finding_line(struct al_draw *d, struct al_rect r, const struct al_fi
     used += al_grid_text(d->g, r.x + used, r.y, end - used, (uint8_t)(AL_STYLE_BOLD | over), where);
     used += al_grid_text(d->g, r.x + used, r.y, end - used, (uint8_t)(AL_STYLE_BOLD | over), f->title);
     used += al_grid_text(d->g, r.x + used, r.y, end - used, over, ": ");
-    (void)al_grid_text(d->g, r.x + used, r.y, end - used, over, f->message);
+    // Many messages begin with the GPU that was just named.
+    size_t named = strlen(where) ? strlen(where) - 1 : 0;
+    const char *message = f->message;
+    if (named && strncmp(message, where, named) == 0 && message[named] == ':')
+        message += named + 1 + (message[named + 1] == ' ');
+    (void)al_grid_text(d->g, r.x + used, r.y, end - used, over, message);
     if (*more)
         (void)al_grid_text_right(d->g, r.x, r.y, r.w, AL_STYLE_DIM, more);
 }

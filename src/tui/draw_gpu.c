@@ -106,6 +106,8 @@ static void make_plan(const struct al_draw *d, int w, struct plan *ret) {
             ret->width[c] = width;
             flexible += columns[c].flex;
         }
+    if (left == w)
+        ret->width[COL_ID] = w; // even one column shows something
     for (int c = 0; c < COL_COUNT && flexible; c++)
         if (ret->width[c] && columns[c].flex) {
             int share = left / flexible--;
@@ -255,6 +257,8 @@ static void link_parts(struct al_draw *d, const struct al_gpu *g, char *out, siz
         al_txt_short(a, AL_UNIT_COUNT, g->m[AL_GPU_NVLINK_ACTIVE]);
         al_txt_short(b, AL_UNIT_COUNT, g->m[AL_GPU_NVLINK_LINKS]);
         part(out, size, "  NVLink %s/%s", a, b);
+    } else {
+        return; // the activity counters tell rates of links that are not there: 0
     }
     if (al_txt_has(al_chart_value(d->in->history, g, AL_CHART_NVLINK_RX))) {
         two_rates(d, g, AL_CHART_NVLINK_RX, AL_CHART_NVLINK_TX, rates);
@@ -269,7 +273,9 @@ static void second_line(struct al_draw *d, const struct al_gpu *g, int x, int y,
         return;
     al_txt_short(a, AL_UNIT_HERTZ, g->m[AL_GPU_CLOCK_SM]);
     al_txt_short(b, AL_UNIT_HERTZ, g->m[AL_GPU_CLOCK_MEM]);
-    part(text, sizeof text, "SM %s  memory %s", a, b);
+    part(text, sizeof text, "SM %s%s", a, "");
+    if (al_txt_has(g->m[AL_GPU_CLOCK_MEM]))
+        part(text, sizeof text, "  memory %s%s", b, "");
     if (al_txt_has(g->m[AL_GPU_PSTATE])) {
         al_txt_short(a, AL_UNIT_COUNT, g->m[AL_GPU_PSTATE]);
         part(text, sizeof text, "  P%s%s", a, "");
@@ -335,6 +341,6 @@ void al_draw_gpus(struct al_draw *d, struct al_rect r) {
             if (d->l->gpu_lines > 1)
                 second_line(d, &s->gpus[i], x, y + 1, cell_w);
             if (d->ui->focus == AL_FOCUS_GPUS && i == d->ui->gpu && n > 1)
-                choose(d, x, y, cell_w);
+                choose(d, x, y, plan.width[COL_ID] + (plan.width[COL_NAME] ? plan.width[COL_NAME] + 1 : 0));
         }
 }

@@ -181,7 +181,9 @@ static void add_reading(struct al_history *h, struct track *t, const struct al_g
     for (int c = 0; c < AL_CHART_COUNT; c++) {
         struct al_value v = al_chart_value(h, g, (enum al_chart)c);
         t->ring[slot].value[c] = al_ok(v) ? (float)v.num : NAN;
-        t->seen |= al_ok(v) ? 1u << c : 0;
+        // A board without NVLink reports rates of 0.
+        bool telling = c < AL_CHART_NVLINK_RX || v.num > 0;
+        t->seen |= al_ok(v) && telling ? 1u << c : 0;
     }
 }
 

@@ -28,6 +28,7 @@ static int gpu_lines(const struct al_layout_in *in, int room, int keep, struct a
         l->gpu_columns = most(1, least(in->w / AL_GPU_CELL_MIN, up(n, space)));
     else if (in->w >= 60 && 2 * n <= space && 2 * n + l->gpu_head <= room * 55 / 100)
         l->gpu_lines = 2;
+    l->gpu_columns = up(n, up(n, l->gpu_columns)); // none without a GPU
     l->gpu_rows = least(up(n, l->gpu_columns), most(1, space / l->gpu_lines));
     return l->gpu_rows * l->gpu_lines + l->gpu_head;
 }

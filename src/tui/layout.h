@@ -25,7 +25,7 @@ struct al_layout {
 };
 
 #define AL_GPU_CELL_MIN 38 // columns that a GPU beside another needs
-#define AL_CHART_W 34      // columns that a chart likes
+#define AL_CHART_W 27      // columns that a chart likes
 #define AL_CHART_H 5       // lines that a chart likes, its title included
 #define AL_CHART_H_MIN 4
 

@@ -76,15 +76,23 @@ static void add_memory(struct al_value *sum, struct al_value part, bool first) {
     }
 }
 
-static void add_device(struct al_scene_proc *row, const struct al_proc_gpu *on) {
+// While a driver call hangs, what it said of processes is as old as the rest.
+static struct al_value aged(struct al_value v, const struct al_snapshot *s, uint32_t gpu) {
+    if (gpu < s->gpu_count && al_ok(v) && s->gpus[gpu].m[AL_GPU_MEM_USED].status == AL_STATUS_STALE)
+        v.status = AL_STATUS_STALE;
+    return v;
+}
+
+static void add_device(struct al_scene_proc *row, const struct al_snapshot *s, const struct al_proc_gpu *on) {
+    struct al_value sm = aged(on->sm_ratio, s, on->gpu);
     bool first = true;
     for (size_t i = 0; i < AL_GPU_MAX / 64; i++)
         first &= row->gpus[i] == 0;
     if (on->gpu < AL_GPU_MAX)
         row->gpus[on->gpu / 64] |= UINT64_C(1) << on->gpu % 64;
-    add_memory(&row->memory, on->memory_bytes, first);
-    if (first || !al_txt_has(row->sm) || (al_txt_has(on->sm_ratio) && on->sm_ratio.num > row->sm.num))
-        row->sm = on->sm_ratio;
+    add_memory(&row->memory, aged(on->memory_bytes, s, on->gpu), first);
+    if (first || !al_txt_has(row->sm) || (al_txt_has(sm) && sm.num > row->sm.num))
+        row->sm = sm;
     if (!*row->driver_name)
         row->driver_name = on->driver_name;
 }
@@ -121,7 +129,7 @@ static int collect_rows(struct al_scene *v, const struct al_snapshot *s) {
     for (uint32_t i = 0; i < s->row_count; i++) {
         struct al_scene_proc *row = find_row(v->spare, kept, s->rows[i].pid);
         if (row)
-            add_device(row, &s->rows[i]);
+            add_device(row, s, &s->rows[i]);
     }
     v->proc_all = kept;
     return 0;

@@ -108,11 +108,14 @@ void al_txt_of(char out[AL_TXT], enum al_unit unit, struct al_value v, struct al
         (void)al_str_copy(out, AL_TXT, a);
         return;
     }
+    number(a, unit, v.num);
+    number(b, unit, of.num);
     // The unit once, when it is the same.
     size_t digits = strspn(a, "0123456789."), other = strspn(b, "0123456789.");
-    if (v.status == AL_STATUS_OK && of.status == AL_STATUS_OK && strcmp(a + digits, b + other) == 0)
+    if (strcmp(a + digits, b + other) == 0)
         a[digits] = '\0';
-    (void)snprintf(out, AL_TXT, "%.15s/%.15s", a, b);
+    (void)snprintf(out, AL_TXT, "%.14s/%.14s", a, b);
+    mark(out, v);
 }
 
 void al_txt_age(char out[AL_TXT], int64_t ns) {
