@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a watched process tells of itself: fixed records that travel through the ring, and the words in them.
+#ifndef AL_MODEL_EVENT_H
+#define AL_MODEL_EVENT_H
+
+#include <stdint.h>
+
+// Parts of the host timeline of a training loop. They nest; time belongs to the innermost open one.
+// X(NAME, word, help)
+#define AL_PHASES(X)                                                                                                   \
+    X(OTHER, "other", "time that no mark explains")                                                                    \
+    X(DATA, "data", "waiting for the next batch")                                                                      \
+    X(FORWARD, "forward", "forward pass and loss")                                                                     \
+    X(BACKWARD, "backward", "backward pass")                                                                           \
+    X(OPTIMIZER, "optimizer", "optimizer step, gradient clipping and scaler")                                          \
+    X(EVALUATION, "evaluation", "evaluation inside training")                                                          \
+    X(SAVE, "save", "writing a checkpoint")                                                                            \
+    X(LOG, "log", "logging and reporting")                                                                             \
+    X(ROLLOUT, "rollout", "generating samples")                                                                        \
+    X(COMMUNICATION, "communication", "blocking in a collective")
+
+enum al_phase_kind {
+#define X(name, word, help) AL_IN_##name,
+    AL_PHASES(X)
+#undef X
+        AL_PHASE_COUNT
+};
+
+// X(NAME, meaning of code, a, b)
+#define AL_EVENTS(X)                                                                                                   \
+    X(TEXT, "code: enum al_text; a: length; the bytes follow in the records behind it")                                \
+    X(HELLO, "first record of a process; code: record version; a: rank (-1 unknown); b: world size")                   \
+    X(PHASE_BEGIN, "code: enum al_phase_kind; a: step")                                                                \
+    X(PHASE_END, "code: enum al_phase_kind; a: step")                                                                  \
+    X(STEP, "an optimizer step ended; code: enum al_step_state; a: step number from 1; b: samples in it (0 unknown)")  \
+    X(EPOCH, "an epoch began; a: number from 0")                                                                       \
+    X(GPU_TIME, "code: enum al_phase_kind; a: step; b: ns between the CUDA events around the phase")                   \
+    X(MEMORY, "code: enum al_allocator_figure; device in `device`; a: value; b: step")                                 \
+    X(EXIT, "the interpreter ends; code: 0 normal, 1 exception, 2 signal; a: status or signal number")
+
+enum al_event_kind {
+#define X(name, help) AL_EVENT_##name,
+    AL_EVENTS(X)
+#undef X
+        AL_EVENT_COUNT
+};
+
+enum al_step_state { AL_STEP_DONE, AL_STEP_MICRO, AL_STEP_SKIPPED, AL_STEP_ABORTED };
+
+// torch's own names (torch.cuda.memory_stats); bytes unless a count.
+#define AL_ALLOCATOR_FIGURES(X)                                                                                        \
+    X(ALLOCATED, "allocated_bytes.all.current")                                                                        \
+    X(ALLOCATED_PEAK, "allocated_bytes.all.peak")                                                                      \
+    X(RESERVED, "reserved_bytes.all.current")                                                                          \
+    X(RESERVED_PEAK, "reserved_bytes.all.peak")                                                                        \
+    X(ACTIVE, "active_bytes.all.current")                                                                              \
+    X(INACTIVE_SPLIT, "inactive_split_bytes.all.current")                                                              \
+    X(SEGMENTS, "segment.all.current")                                                                                 \
+    X(RETRIES, "num_alloc_retries")                                                                                    \
+    X(OOMS, "num_ooms")
+
+enum al_allocator_figure {
+#define X(name, key) AL_ALLOCATOR_##name,
+    AL_ALLOCATOR_FIGURES(X)
+#undef X
+        AL_ALLOCATOR_COUNT
+};
+
+// What a TEXT record tells.
+enum al_text {
+    AL_TEXT_FRAMEWORK,  // "torch=2.13.0 transformers=5.17.0 ..."
+    AL_TEXT_OUTPUT_DIR, // where the trainer writes
+    AL_TEXT_ERROR,      // the exception that ends the process: "OutOfMemoryError: ..." (one line)
+    AL_TEXT_WHERE,      // "file:line function" of it
+    AL_TEXT_SOURCE,     // how steps are known: "torch.optim hook", "transformers.Trainer", "sys.monitoring"
+    AL_TEXT_METRICS     // JSON object of the trainer's own closing metrics (train_runtime, ...)
+};
+
+#endif
