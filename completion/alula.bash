@@ -7,8 +7,11 @@ _alula_options() {
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     serve) echo "--listen --dcgm-names --max-processes --insecure-listen --interval $common" ;;
-    record) echo "-o --output --force --for --keep --full --coarse --no-wal --quiet --interval $common" ;;
+    record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval $common" ;;
     replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;
+    export) echo "--format -o --output --force --from --to --gpu --redact --help" ;;
+    info) echo "--json --help" ;;
+    plot) echo "--metric --gpu --pid --from --to --svg --csv --ascii --help" ;;
     stat) echo "-c --show-cmd -f --show-full-cmd -u --show-user -p --show-pid -F --show-fan -e --show-codec -P --show-power" \
         "-a --show-all -i --interval --json --id --gpuname-width --no-header --no-processes --roles --mig --debug" \
         "--force-color $common" ;;
@@ -34,13 +37,13 @@ _alula_values() {
     --source) echo "nvml scenario: replay:" ;;
     --show-codec) echo "enc dec enc,dec" ;;
     --show-power) echo "draw limit draw,limit" ;;
-    --format) echo "csv csv,noheader csv,noheader,nounits" ;;
+    --format) [[ $2 == export ]] && echo "csv json jsonl sqlite" || echo "csv csv,noheader csv,noheader,nounits" ;;
     *) return 1 ;;
     esac
 }
 
 _alula() {
-    local commands="top watch serve record replay stat smi memory doctor demo check-config completion help"
+    local commands="top watch serve record replay export info plot stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.
@@ -57,13 +60,13 @@ _alula() {
         smi) [[ $word == dmon || $word == pmon ]] && command=$word ;;
         esac
     done
-    if [[ $prev == --* ]] && values=$(_alula_values "$prev"); then
+    if [[ $prev == --* ]] && values=$(_alula_values "$prev" "$command"); then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")
         [[ ${COMPREPLY[0]} == *: ]] && compopt -o nospace 2>/dev/null
         return
     fi
     case $prev in
-    --config | --record-scenario | --scenario | --filename | --output | -o | -f)
+    --config | --record-scenario | --scenario | --filename | --output | -o | --svg | --csv | -f)
         [[ $command == stat ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return; } ;;
     esac
     if [[ $cur == -* ]]; then
@@ -76,7 +79,7 @@ _alula() {
     smi) values="dmon pmon" ;;
     completion) values="bash zsh fish" ;;
     help) values="$commands $("${COMP_WORDS[0]}" help --metrics 2>/dev/null | sed -n 's/^  \([^ ]*\).*/\1/p')" ;;
-    check-config | replay) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    check-config | replay | export | info | plot) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     *) values= ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")

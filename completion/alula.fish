@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /serve /record /replay /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,15 +19,15 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch serve record replay stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
 complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
-complete -c alula -n '__alula_is check-config replay' -F
+complete -c alula -n '__alula_is check-config replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch serve record replay stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch serve record replay export info plot stat smi memory doctor demo check-config completion'
 
 set -l reading top watch serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
@@ -40,7 +40,7 @@ complete -c alula -n "__alula_is $reading" -l no-cmdline
 complete -c alula -n "__alula_is $reading" -l no-color
 complete -c alula -n "__alula_is $reading" -l color
 complete -c alula -n '__alula_is top watch serve record smi dmon pmon memory doctor' -l interval -x
-complete -c alula -n '__alula_is watch replay stat memory doctor' -l json
+complete -c alula -n '__alula_is watch replay info stat memory doctor' -l json
 
 complete -c alula -n '__alula_is top' -l once
 complete -c alula -n '__alula_is top' -l size -x
@@ -67,9 +67,23 @@ complete -c alula -n '__alula_is watch' -l record-scenario -r -F
 complete -c alula -n '__alula_is record' -s o -l output -r -F
 complete -c alula -n '__alula_is record' -l force
 complete -c alula -n '__alula_is record' -l keep -x
+complete -c alula -n '__alula_is record' -l plain -x
 complete -c alula -n '__alula_is record' -l full -x
 complete -c alula -n '__alula_is record' -l coarse -x
 complete -c alula -n '__alula_is record' -l no-wal
+
+complete -c alula -n '__alula_is export' -l format -x -a 'csv json jsonl sqlite'
+complete -c alula -n '__alula_is export' -s o -l output -r -F
+complete -c alula -n '__alula_is export' -l force
+complete -c alula -n '__alula_is export' -l redact
+complete -c alula -n '__alula_is export plot' -l from -x
+complete -c alula -n '__alula_is export plot' -l to -x
+complete -c alula -n '__alula_is export plot' -l gpu -x
+complete -c alula -n '__alula_is plot' -l metric -x -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
+complete -c alula -n '__alula_is plot' -l pid -x
+complete -c alula -n '__alula_is plot' -l svg -r -F
+complete -c alula -n '__alula_is plot' -l csv -r -F
+complete -c alula -n '__alula_is plot' -l ascii
 
 complete -c alula -n '__alula_is serve' -l listen -x
 complete -c alula -n '__alula_is serve' -l dcgm-names

@@ -33,6 +33,7 @@ static const char help[] =
     "  --force             replace FILE when it is a recording that nobody writes\n"
     "  --for TIME          stop after this time (60s, 10min, 2h)\n"
     "  --keep TIME         delete what is older (7d); default: keep all\n"
+    "  --plain TIME        plain tables hold this much (default 1h); older ticks are in compressed chunks\n"
     "  --full TIME         every tick for this long (default 24h); then 10 s with mean, minimum and maximum\n"
     "  --coarse TIME       10 s until this age (default 7d); then 1 min\n"
     "  --no-wal            lock the file for good instead of a -wal file beside it (done by itself on NFS, Lustre ...)\n"
@@ -107,12 +108,13 @@ static void print_settings(struct al_buf *b, const struct al_settings *s) {
     }
 }
 
-enum { OPT_FORCE = 1, OPT_FOR, OPT_KEEP, OPT_FULL, OPT_COARSE, OPT_NO_WAL, OPT_QUIET };
+enum { OPT_FORCE = 1, OPT_FOR, OPT_KEEP, OPT_PLAIN, OPT_FULL, OPT_COARSE, OPT_NO_WAL, OPT_QUIET };
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
     {"force", no_argument, NULL, OPT_FORCE},
     {"for", required_argument, NULL, OPT_FOR},
     {"keep", required_argument, NULL, OPT_KEEP},
+    {"plain", required_argument, NULL, OPT_PLAIN},
     {"full", required_argument, NULL, OPT_FULL},
     {"coarse", required_argument, NULL, OPT_COARSE},
     {"no-wal", no_argument, NULL, OPT_NO_WAL},
@@ -127,6 +129,7 @@ static int take_option(struct record *r, struct al_cli_options *o, int option, c
     case OPT_FORCE: r->o.force = true; return 0;
     case OPT_FOR: return al_cli_span("for", argument, &r->duration_ns);
     case OPT_KEEP: return al_cli_span("keep", argument, &r->o.keep_ns);
+    case OPT_PLAIN: return al_cli_span("plain", argument, &r->o.plain_ns);
     case OPT_FULL: return al_cli_span("full", argument, &r->o.full_ns);
     case OPT_COARSE: return al_cli_span("coarse", argument, &r->o.coarse_ns);
     case OPT_NO_WAL: r->o.no_wal = true; return 0;

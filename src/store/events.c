@@ -21,6 +21,18 @@ const char *al_store_meta(struct al_store *s, const char *key) {
     return s->meta;
 }
 
+bool al_store_has(struct al_store *s, int metric) {
+    // Columns are made when a metric is first known, and stay.
+    sqlite3_stmt *st = NULL;
+    bool has = false;
+    if (al_db_prepare(s->db, "SELECT 1 FROM pragma_table_info('samples') WHERE name = ?", &st, NULL) == 0) {
+        (void)sqlite3_bind_text(st, 1, al_gpu_metrics[metric].name, -1, SQLITE_STATIC);
+        has = sqlite3_step(st) == SQLITE_ROW;
+    }
+    (void)sqlite3_finalize(st);
+    return has;
+}
+
 int al_store_attr(struct al_store *s, uint32_t gpu, enum al_attr attr, struct al_attr_value *ret) {
     sqlite3_stmt *st = NULL;
     memset(ret, 0, sizeof *ret);
@@ -161,6 +173,32 @@ int al_store_verdicts(struct al_store *s, al_store_verdict_fn *fn, void *user) {
         result = al_db_result(s->db, rc, NULL, NULL);
     (void)sqlite3_finalize(st);
     return result;
+}
+
+static int each_entity(struct al_store *s, uint8_t kind, const char *sql, al_store_entity_fn *fn, void *user) {
+    sqlite3_stmt *st = NULL;
+    void *what = calloc(1, al_entity_kinds[kind].size);
+    int rc = SQLITE_DONE, result = what ? al_db_prepare(s->db, sql, &st, NULL) : AL_E_NOMEM;
+    while (!result && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        memset(what, 0, al_entity_kinds[kind].size);
+        result = al_entity_load(s->db, kind, sqlite3_column_int64(st, 0), what, NULL);
+        if (!result)
+            result = fn(user, sqlite3_column_int64(st, 1), what);
+    }
+    if (!result)
+        result = al_db_result(s->db, rc, NULL, NULL);
+    (void)sqlite3_finalize(st);
+    free(what);
+    return result;
+}
+
+int al_store_gpus(struct al_store *s, al_store_entity_fn *fn, void *user) {
+    return each_entity(s, AL_STORE_GPU, "SELECT MAX(id), MIN(first_t) FROM gpus GROUP BY uuid ORDER BY 1", fn, user);
+}
+
+int al_store_processes(struct al_store *s, al_store_entity_fn *fn, void *user) {
+    return each_entity(s, AL_STORE_PROC, "SELECT MAX(id), MIN(first_t) FROM processes GROUP BY pid, start_ticks"
+                                         " ORDER BY 2, pid", fn, user);
 }
 
 static int64_t ask(struct al_store *s, const char *sql) {

@@ -40,6 +40,14 @@ int al_store_note_gap(struct al_sink *sink, int64_t from_ns, int64_t to_ns, cons
     (void)sink, (void)from_ns, (void)to_ns, (void)reason;
     return refuse(NULL);
 }
+int al_store_note_range(struct al_sink *sink, uint32_t gpu, int metric, double min, double max) {
+    (void)sink, (void)gpu, (void)metric, (void)min, (void)max;
+    return refuse(NULL);
+}
+bool al_store_has(struct al_store *s, int metric) {
+    (void)s, (void)metric;
+    return false;
+}
 int al_store_open(const char *path, struct al_store **ret, struct al_store_error *reterr) {
     (void)path, (void)ret;
     return refuse(reterr);
@@ -89,6 +97,14 @@ int al_store_gaps(struct al_store *s, al_store_gap_fn *fn, void *user) {
     return refuse(NULL);
 }
 int al_store_verdicts(struct al_store *s, al_store_verdict_fn *fn, void *user) {
+    (void)s, (void)fn, (void)user;
+    return refuse(NULL);
+}
+int al_store_gpus(struct al_store *s, al_store_entity_fn *fn, void *user) {
+    (void)s, (void)fn, (void)user;
+    return refuse(NULL);
+}
+int al_store_processes(struct al_store *s, al_store_entity_fn *fn, void *user) {
     (void)s, (void)fn, (void)user;
     return refuse(NULL);
 }

@@ -147,3 +147,15 @@ int al_store_note_gap(struct al_sink *sink, int64_t from_ns, int64_t to_ns, cons
     struct al_writer *w = (struct al_writer *)sink;
     return w->failed ? w->failed : al_writer_note_gap(w, from_ns, to_ns, reason);
 }
+
+int al_store_note_range(struct al_sink *sink, uint32_t gpu, int metric, double min, double max) {
+    struct al_writer *w = (struct al_writer *)sink;
+    int64_t id = 0;
+    for (uint32_t i = 0; i < w->lives[AL_STORE_GPU].count; i++) {
+        const struct al_live *l = &w->lives[AL_STORE_GPU].list[i];
+        if (l->seen == w->tick && l->position == gpu)
+            id = l->id;
+    }
+    const struct value v[] = {INT(w->last_t), INT(id), TXT(al_gpu_metrics[metric].name), NUM(min), NUM(max)};
+    return w->failed ? w->failed : INSERT(w, "INSERT INTO sample_ranges VALUES(?, ?, ?, ?, ?)", v);
+}

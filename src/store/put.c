@@ -207,6 +207,7 @@ static int put_gpu(struct al_writer *w, const struct al_snapshot *s, uint32_t po
     int result = live_get(w, AL_STORE_GPU, position, &g->info, t, &live, &added);
     if (result)
         return result;
+    live->position = position;
     memset(w->row->extra, 0, sizeof w->row->extra);
     w->row->t = t;
     w->row->extra[AL_GPU_POSITION] = position;

@@ -50,6 +50,8 @@ const char *al_store_why(const struct al_sink *sink);
 void al_store_stats(const struct al_sink *sink, struct al_store_stats *ret);
 // What a rule thinks of an entity; kept when it changed.
 int al_store_verdict(struct al_sink *sink, const char *rule, const char *key, const char *verdict, const char *why);
+// Least and greatest behind a thinned value of the tick just written, into the table sample_ranges.
+int al_store_note_range(struct al_sink *sink, uint32_t gpu, int metric, double min, double max);
 int al_store_note_gap(struct al_sink *sink, int64_t from_ns, int64_t to_ns, const char *reason);
 
 // ---- reading ----
@@ -83,6 +85,8 @@ int al_store_at(struct al_store *s, int64_t after_ns, int64_t at_ns, struct al_s
 int al_store_level(const struct al_store *s, int64_t at_ns);
 // Smallest and largest GPU value that stands behind a thinned one; false at full resolution.
 bool al_store_range(struct al_store *s, int64_t at_ns, uint32_t gpu, int metric, double *ret_min, double *ret_max);
+// Whether the GPU metric was ever known.
+bool al_store_has(struct al_store *s, int metric);
 int al_store_attr(struct al_store *s, uint32_t gpu, enum al_attr attr, struct al_attr_value *ret);
 
 // Stored findings of (after_ns, until_ns], in order. f->rule is valid during the call.
@@ -93,6 +97,11 @@ int al_store_gaps(struct al_store *s, al_store_gap_fn *fn, void *user);
 typedef int al_store_verdict_fn(void *user, int64_t at_ns, const char *rule, const char *key, const char *verdict,
                                 const char *why);
 int al_store_verdicts(struct al_store *s, al_store_verdict_fn *fn, void *user);
+
+// Rows of the tables of GPUs and processes, the latest of each UUID or (pid, start). `what` is a struct al_gpu_info or al_proc.
+typedef int al_store_entity_fn(void *user, int64_t first_ns, const void *what);
+int al_store_gpus(struct al_store *s, al_store_entity_fn *fn, void *user);
+int al_store_processes(struct al_store *s, al_store_entity_fn *fn, void *user);
 
 // A source over [from_ns, to_ns] (to_ns 0: the end). The store stays the caller's and must outlive it.
 int al_store_source(struct al_store *s, int64_t from_ns, int64_t to_ns, struct al_source **ret);

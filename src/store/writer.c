@@ -296,6 +296,8 @@ static int finish(struct al_writer *w) {
         result = al_db_ints(w->db, "UPDATE blocks SET end_ns=?2 WHERE id=?1", end, 2, NULL, 0, &w->why);
     if (!result)
         result = al_writer_meta_int(w, "closed", 1);
+    if (!result)
+        result = al_db_exec(w->db, "PRAGMA incremental_vacuum(20000)", &w->why);
     return result ? result : commit(w);
 }
 

@@ -10,6 +10,7 @@
 struct al_live {
     int64_t id;
     uint64_t seen; // tick
+    uint32_t position; // of a GPU in that tick
     void *info;    // a copy, by al_entity_kinds
     bool written;
     struct al_row *row;
