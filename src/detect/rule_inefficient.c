@@ -25,6 +25,9 @@ struct ticks {
     int64_t grew_ns;       // when memory last grew as in loading
     int64_t fresh_ns;      // of the tick that last brought a sample
     pid_t holder;          // who holds the GPU since the count began
+    bool empty;            // nobody held it when last looked
+    int64_t came_ns;       // when the holder came; 0: it was there before alula looked
+    bool was_busy;         // since the holder came
 };
 
 struct state {
@@ -37,7 +40,7 @@ struct state {
 struct about {
     uint32_t gpus[AL_GPU_MAX];
     uint32_t gpu_count;
-    const struct ticks *ticks[AL_GPU_MAX];
+    struct ticks *ticks[AL_GPU_MAX];
     struct al_jobhost host;
 };
 
@@ -94,6 +97,7 @@ static void take_samples(struct ticks *t, const struct al_gpu *gpu, const struct
         return;
     count_tick(t, set, t->sum / t->weight, t->pool_start_ns);
     t->worked += t->sum / t->weight > 0.01;
+    t->was_busy |= t->sum / t->weight > set->inefficient_utilization_clear;
     watch_memory(t, gpu, set, now, seconds);
     t->sum = t->weight = 0;
 }
@@ -106,9 +110,13 @@ static void follow_holder(struct ticks *t, const struct al_view *v, uint32_t g)
             return;
     const struct al_proc_gpu *row = al_view_holder(v, g);
     pid_t before = t->holder, now = row ? row->pid : 0;
-    if (before || v->holders[g] == AL_HOLDERS_NONE)
-        *t = (struct ticks){.sample_ns = t->sample_ns, .fresh_ns = t->fresh_ns};
+    bool empty = v->holders[g] == AL_HOLDERS_NONE;
+    if (now && (before || t->empty))
+        t->came_ns = v->s->monotonic_ns;
+    if (before || empty)
+        *t = (struct ticks){.sample_ns = t->sample_ns, .fresh_ns = t->fresh_ns, .came_ns = t->came_ns};
     t->holder = now;
+    t->empty = empty;
 }
 
 // ---- who and why ----
@@ -147,6 +155,16 @@ static void host_of(struct al_run *run, struct about *about)
     al_jobhost_read(&about->host, run->s, run->set, jobs, count);
 }
 
+// Young by its processes' start or by when it came to the GPU: a container's clock or /proc may tell the first wrongly.
+static bool is_young(const struct al_run *run, const struct about *about)
+{
+    int64_t startup = AL_SECONDS(run->set->inefficient_startup), started = about->host.started_realtime_ns;
+    for (uint32_t i = 0; i < about->gpu_count; i++)
+        if (about->ticks[i]->came_ns && run->s->monotonic_ns - about->ticks[i]->came_ns < startup)
+            return true;
+    return started && run->s->realtime_ns - started < startup;
+}
+
 // Phases in which an idle GPU is what has to be.
 static const char *phase_of(const struct al_run *run, const struct about *about)
 {
@@ -162,8 +180,7 @@ static const char *phase_of(const struct al_run *run, const struct about *about)
         return "GPU memory is still being filled: loading";
     if (h->write_rate >= set->inefficient_writing_above)
         return "the job writes to storage: checkpoint";
-    if (!worked && h->started_realtime_ns &&
-        run->s->realtime_ns - h->started_realtime_ns < AL_SECONDS(set->inefficient_startup))
+    if (!worked && is_young(run, about))
         return "the job has just started and has not run a kernel yet";
     return NULL;
 }
@@ -306,14 +323,18 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
     int64_t since = INT64_MAX;
     double mean = 0;
     uint32_t count = 0;
+    bool was_busy = false;
     for (uint32_t i = 0; i < about->gpu_count; i++) {
         const struct ticks *k = about->ticks[i];
         since = k->low_since_ns < since ? k->low_since_ns : since;
         mean += k->low_sum / k->low_run / about->gpu_count;
         count = k->low_run > count ? k->low_run : count;
+        was_busy |= k->was_busy;
     }
     double seconds = (double)(run->s->monotonic_ns - since) / AL_NS_PER_S;
-    bool warn = seconds >= run->set->inefficient_warning_after && !about->host.serves;
+    // Compiling, autotuning and building communicators run kernels too, but hardly any.
+    bool warming_up = !starved && !was_busy && is_young(run, about);
+    bool warn = seconds >= run->set->inefficient_warning_after && !about->host.serves && !warming_up;
     struct al_draft *d = al_run_draft(run, starved ? "starved" : "inefficient",
                                       warn ? AL_LEVEL_WARNING : AL_LEVEL_INFO, (int)about->gpus[0]);
     al_draft_title(d, starved ? "starved by input" : "running inefficiently");
@@ -335,14 +356,38 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
 
 // ---- step ----
 
+// Idle time of a phase that explains it does not count afterwards.
+static void restart(const struct about *about)
+{
+    for (uint32_t i = 0; i < about->gpu_count; i++) {
+        about->ticks[i]->low_run = 0;
+        about->ticks[i]->low_sum = 0;
+    }
+}
+
+// False also while the GPU is busy again, though not yet for long enough to end a finding.
+static bool low_long_enough(const struct al_run *run, const struct about *about)
+{
+    for (uint32_t i = 0; i < about->gpu_count; i++)
+        if (about->ticks[i]->high_run > 0 || about->ticks[i]->low_run < run->set->inefficient_ticks)
+            return false;
+    return true;
+}
+
 static void judge(struct al_run *run, struct al_track *t, struct about *about)
 {
     struct state *state = t->state;
     host_of(run, about);
-    const char *phase = t->open ? NULL : phase_of(run, about);
+    const char *phase = phase_of(run, about);
     if (phase) {
+        restart(about);
         al_run_too_little(run, t, phase);
         return;
+    }
+    if (!low_long_enough(run, about)) {
+        if (!t->open)
+            al_run_too_little(run, t, "a phase in which the GPU may idle has only just ended");
+        return; // what is open stays as it is until it is over
     }
     settle_cause(state, &about->host, run->set, t->open != NULL);
     raise(run, t, about, state->starved);
@@ -358,7 +403,7 @@ static bool all_low(const struct al_run *run, const struct al_job *job, struct a
     for (uint32_t g = 0; g < run->s->gpu_count; g++) {
         if (!al_job_has(job, g))
             continue;
-        const struct ticks *t = tracks[g] ? &((struct state *)tracks[g]->state)->ticks : NULL;
+        struct ticks *t = tracks[g] ? &((struct state *)tracks[g]->state)->ticks : NULL;
         bool alone = t && run->view->job_of_gpu[g] >= 0;
         all &= alone && t->low;
         *ret_pending |= alone && !t->low && t->low_run > 0;
@@ -370,7 +415,7 @@ static bool all_low(const struct al_run *run, const struct al_job *job, struct a
 
 static void judge_gpu(struct al_run *run, struct al_track *t, uint32_t g, bool taken, bool pending)
 {
-    const struct ticks *ticks = &((struct state *)t->state)->ticks;
+    struct ticks *ticks = &((struct state *)t->state)->ticks;
     const struct al_gpu *gpu = &run->s->gpus[g];
     enum al_holders holders = run->view->holders[g];
     struct about about = {.gpus = {g}, .gpu_count = 1, .ticks = {ticks}};

@@ -23,7 +23,7 @@
     X(inefficient, ticks, COUNT, 5, 1, 100000, "consecutive fresh ticks that must be low")                             \
     X(inefficient, tick, SECONDS, 0.5, 0.1, 3600, "length of a tick; shorter ones are pooled into it")                 \
     X(inefficient, warning_after, SECONDS, 10, 0, 86400, "time from which it is a warning; before, info")              \
-    X(inefficient, startup, SECONDS, 60, 0, 86400, "no finding while a younger job has not run a kernel yet")          \
+    X(inefficient, startup, SECONDS, 60, 0, 86400, "no finding before first kernels, no warning before first load")    \
     X(inefficient, loading_above, BYTES_PER_SECOND, 33554432, 0, 1e15, "growth of GPU memory that is loading")         \
     X(inefficient, writing_above, BYTES_PER_SECOND, 52428800, 0, 1e15, "writes of the job that are a checkpoint")      \
     X(inefficient, clear_ticks, COUNT, 3, 1, 100000, "consecutive ticks above the clear limit that end it")            \
@@ -107,8 +107,6 @@ extern const struct al_setting_info al_setting_table[];
 extern const unsigned al_setting_count;
 
 void al_settings_default(struct al_settings *s);
-// The used share from which rising memory is reported: by model size when it is known, else used_above.
-double al_memory_limit(const struct al_settings *s);
 // The used share from which rising memory is reported: by model size when it is known, else used_above.
 double al_memory_limit(const struct al_settings *s);
 

@@ -366,8 +366,107 @@ static void test_startup_and_serving(void **unused)
     assert_string_equal(world_open(&w, "inefficient")->gpu_uuid, "GPU-1");
     assert_int_equal(world_open(&w, "inefficient")->level, AL_LEVEL_INFO);
     assert_has(world_open(&w, "inefficient")->considered, "without requests");
-    world_ticks(&w, 12);
+    world_ticks(&w, 17); // and five low ticks behind it
     assert_int_equal(world_log_count(&w, "inefficient", AL_PHASE_BEGAN), 2);
+    world_free(&w);
+}
+
+// A job that comes to the GPU while alula looks is starting, whatever its start time says (as in the recorded session).
+static void test_a_holder_that_comes_is_starting(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_ticks(&w, 4);
+    world_job(&w, 1);
+    low(&w, 0, 0.04); // its first two kernels
+    world_ticks(&w, 2);
+    low(&w, 0, 0);
+    world_ticks(&w, 100);
+    assert_int_equal(w.count, 0);
+    world_ticks(&w, 30);
+    assert_int_equal(world_log_count(&w, "inefficient", AL_PHASE_BEGAN), 1);
+    world_free(&w);
+}
+
+// Compiling and autotuning: kernels run, but the job has not been busy yet. Input that is waited for is another matter.
+static void test_warming_up_is_no_warning(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    world_find(&w, 1000)->started_realtime_ns = w.s->realtime_ns - 5 * SEC;
+    low(&w, 0, 0.05);
+    world_ticks(&w, 60);
+    assert_int_equal(world_open(&w, "inefficient")->level, AL_LEVEL_INFO);
+    world_ticks(&w, 60);
+    assert_int_equal(world_open(&w, "inefficient")->level, AL_LEVEL_WARNING);
+    world_free(&w);
+
+    world_make(&w, 1);
+    world_job(&w, 1);
+    world_find(&w, 1000)->started_realtime_ns = w.s->realtime_ns - 5 * SEC;
+    world_host(&w, 1000, AL_PROC_IO_WAIT, 0.5);
+    low(&w, 0, 0.05);
+    world_ticks(&w, 30);
+    assert_int_equal(world_open(&w, "starved")->level, AL_LEVEL_WARNING);
+    world_free(&w);
+}
+
+static void test_a_phase_that_ends_leaves_no_finding(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    for (int idle_after = 0; idle_after < 5; idle_after += 4) {
+        world_host(&w, 1000, AL_PROC_WRITE_RATE, 800 * MIB);
+        low(&w, 0, 0);
+        world_ticks(&w, 60);
+        world_host(&w, 1000, AL_PROC_WRITE_RATE, 0);
+        world_ticks(&w, idle_after);
+        low(&w, 0, 0.95);
+        world_ticks(&w, 20);
+        assert_int_equal(w.count, 0);
+    }
+    world_free(&w);
+}
+
+// Busy again, though not yet for long enough to end: it gets no worse.
+static void test_a_busy_tick_raises_no_level(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    low(&w, 0, 0.05);
+    world_ticks(&w, 19); // 9.5 s
+    low(&w, 0, 0.9);
+    world_ticks(&w, 2);
+    assert_int_equal(world_open(&w, "inefficient")->level, AL_LEVEL_INFO);
+    world_tick(&w);
+    assert_int_equal(w.count, 2);
+    assert_int_equal(w.log[1].phase, AL_PHASE_ENDED);
+    assert_int_equal(w.log[1].level, AL_LEVEL_INFO);
+    world_free(&w);
+}
+
+// A checkpoint that begins while a finding is open is not held against the job.
+static void test_a_checkpoint_makes_an_open_finding_unsure(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    low(&w, 0, 0.05);
+    world_ticks(&w, 8);
+    assert_non_null(world_open(&w, "inefficient"));
+    world_host(&w, 1000, AL_PROC_WRITE_RATE, 800 * MIB);
+    world_ticks(&w, 19);
+    assert_int_equal(world_open(&w, "inefficient")->level, AL_LEVEL_INFO);
+    world_ticks(&w, 6);
+    assert_null(world_open(&w, "inefficient"));
     world_free(&w);
 }
 
@@ -486,6 +585,11 @@ int inefficient_suite(void)
         cmocka_unit_test(test_one_low_gpu_of_a_job),
         cmocka_unit_test(test_process_end_ends_it),
         cmocka_unit_test(test_startup_and_serving),
+        cmocka_unit_test(test_a_holder_that_comes_is_starting),
+        cmocka_unit_test(test_warming_up_is_no_warning),
+        cmocka_unit_test(test_a_phase_that_ends_leaves_no_finding),
+        cmocka_unit_test(test_a_busy_tick_raises_no_level),
+        cmocka_unit_test(test_a_checkpoint_makes_an_open_finding_unsure),
         cmocka_unit_test(test_the_limit_itself_is_not_low),
         cmocka_unit_test(test_cpu_picture),
         cmocka_unit_test(test_unread_cpu_is_not_idle),
