@@ -26,7 +26,7 @@ static int gpu_lines(const struct al_layout_in *in, int room, int keep, struct a
     space -= l->gpu_head;
     if (n > space)
         l->gpu_columns = most(1, least(in->w / AL_GPU_CELL_MIN, up(n, space)));
-    else if (in->w >= 60 && 2 * n <= space && 2 * n + l->gpu_head <= room * 55 / 100)
+    else if (in->w >= 60 && 2 * n <= space && 2 * n + l->gpu_head <= room * 40 / 100)
         l->gpu_lines = 2;
     l->gpu_columns = up(n, up(n, l->gpu_columns)); // none without a GPU
     l->gpu_rows = least(up(n, l->gpu_columns), most(1, space / l->gpu_lines));
@@ -55,7 +55,11 @@ static int chart_lines(const struct al_layout_in *in, int room, int keep, struct
     if (in->charts <= 0 || in->w < 20 || room - keep < AL_CHART_H_MIN)
         return 0;
     int columns = most(1, least(in->w / AL_CHART_W, in->charts));
-    int rows = up(in->charts, columns), wanted = in->no_procs ? 0 : most(keep, least(in->procs + 1, room / 2));
+    // On a small screen the processes come first.
+    int most_procs = in->h < 20 ? room : room / 2;
+    int rows = up(in->charts, columns), wanted = in->no_procs ? 0 : most(keep, least(in->procs + 1, most_procs));
+    if (room - wanted < AL_CHART_H_MIN)
+        return 0;
     int h = least(most(room - wanted, AL_CHART_H_MIN), in->no_procs ? room : most(rows * 9, AL_CHART_H_MIN));
     chart_grid(in->w, h, in->charts, l);
     return h;

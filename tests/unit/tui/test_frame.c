@@ -14,17 +14,17 @@ static void a_small_screen_to_the_letter(void **state) {
     assert_string_equal(world_text(&w, 80, 14),
         " alula  node1  2 × NVIDIA H200  driver 580.1              every 0.5 s  22:13:20\n"
         "warning GPU 1 running inefficiently: 12 % for 40 s\n"
-        "GPU utilisation       memory                      power   temp    SM  tens  DRAM\n"
-        "  0 ━━━━━╸─────   50% ━━━━━━──────  70.0/140G  350/700W   50°C   40%   20%   30%\n"
-        "    SM 1980MHz\n"
-        "  1 ━━━━━━╸────   60% ━━━━━━──────  70.0/140G  350/700W   51°C   40%   20%   30%\n"
-        "    SM 1980MHz\n"
+        "GPU          util memory                 power   temp    clock    SM  tens  DRAM\n"
+        "  0 ━━━╸───   50% ━━━╸───  70.0/140G  350/700W   50°C  1980MHz   40%   20%   30%\n"
+        "  1 ━━━━───   60% ━━━╸───  70.0/140G  350/700W   51°C  1980MHz   40%   20%   30%\n"
         "    PID user      GPU▼  role     GPU mem  SM%  CPU% host mem command\n"
         "    100 alice           launcher                 25     2.0G torchrun train.py\n"
         "    200 alice     0     rank 0     69.0G   80    25     2.0G ├─python train.py\n"
         "                        2 work.                  50     2.0G │ └─2 DataLoader w…\n"
         "    201 alice     1     rank 1     69.0G   80    25     2.0G └─python train.py\n"
         "                        2 work.                  50     2.0G   └─2 DataLoader w…\n"
+        "\n"
+        "\n"
         "F1 help  Tab pane  Enter details  / filter  s sort  t tree  k signal  c charts\n");
     world_free(&w);
 }
