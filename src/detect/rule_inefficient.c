@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running inefficiently: a process holds memory on a GPU that stays nearly idle. When the host shows that the job waits
-// for I/O, the finding is "starved by input" instead. GPUs of one job that are all low share one finding.
+// for I/O, the finding is "starved by input" instead. GPUs of one job that are low share one finding.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -393,24 +393,22 @@ static void judge(struct al_run *run, struct al_track *t, struct about *about)
     raise(run, t, about, state->starved);
 }
 
-// Positions of the job's GPUs; false unless all of them belong to it alone and are low.
-static bool all_low(const struct al_run *run, const struct al_job *job, struct al_track **tracks, struct about *about,
-                    bool *ret_pending)
+// The low GPUs that the job has for itself. *ret_pending: others of it may be becoming low too.
+static void collect_low(const struct al_run *run, const struct al_job *job, struct al_track **tracks,
+                        struct about *about, bool *ret_pending)
 {
-    bool all = true;
     about->gpu_count = 0;
     *ret_pending = false;
     for (uint32_t g = 0; g < run->s->gpu_count; g++) {
-        if (!al_job_has(job, g))
-            continue;
         struct ticks *t = tracks[g] ? &((struct state *)tracks[g]->state)->ticks : NULL;
-        bool alone = t && run->view->job_of_gpu[g] >= 0;
-        all &= alone && t->low;
-        *ret_pending |= alone && !t->low && t->low_run > 0;
+        if (!t || !al_job_has(job, g) || run->view->job_of_gpu[g] < 0)
+            continue;
+        *ret_pending |= !t->low && t->low_run > 0;
+        if (!t->low)
+            continue;
         about->gpus[about->gpu_count] = g;
         about->ticks[about->gpu_count++] = t;
     }
-    return all;
 }
 
 static void judge_gpu(struct al_run *run, struct al_track *t, uint32_t g, bool taken, bool pending)
@@ -454,14 +452,17 @@ static void step(struct al_run *run)
         char entity[64];
         if (job->gpu_count < 2)
             continue;
-        bool all = all_low(run, job, tracks, &about, &waits);
+        collect_low(run, job, tracks, &about, &waits);
         al_job_entity(job, entity, sizeof entity);
         struct al_track *t = al_run_track(run, entity, NULL);
-        for (uint32_t i = 0; i < about.gpu_count; i++) {
-            taken[about.gpus[i]] |= all && t;
-            pending[about.gpus[i]] |= waits;
-        }
-        if (t && all)
+        bool several = t && about.gpu_count > 1;
+        for (uint32_t g = 0; g < run->s->gpu_count; g++)
+            pending[g] |= waits && al_job_has(job, g);
+        for (uint32_t i = 0; i < about.gpu_count; i++)
+            taken[about.gpus[i]] |= several;
+        if (several && waits && !t->open)
+            al_run_too_little(run, t, "other GPUs of the job are becoming idle too");
+        else if (several)
             judge(run, t, &about);
         else if (t)
             al_run_quiet(run, t);

@@ -257,6 +257,16 @@ static void say_rise(struct al_run *run, struct al_track *t, uint32_t g, double 
     al_run_raise(run, t);
 }
 
+// Engines take a fixed share of the memory for good: weights, cache, then graphs for minutes. It rises until it is there.
+static bool fills_its_pool(const struct al_run *run, uint32_t g, const struct rise *rise)
+{
+    const struct al_proc_gpu *holder = al_view_holder(run->view, g);
+    pid_t pid = rise->row ? rise->row->pid : holder ? holder->pid : 0;
+    const struct al_proc *p = pid ? al_snapshot_proc(run->s, pid) : NULL;
+    return p && p->role == AL_ROLE_ENGINE && p->started_realtime_ns &&
+           run->s->realtime_ns - p->started_realtime_ns < AL_SECONDS(run->set->memory_engine_startup);
+}
+
 static void judge(struct al_run *run, struct al_track *t, uint32_t g, double limit)
 {
     struct state *m = t->state;
@@ -277,6 +287,8 @@ static void judge(struct al_run *run, struct al_track *t, uint32_t g, double lim
     }
     if (rise.seconds_to_full > run->set->memory_full_within && !t->open)
         al_run_quiet(run, t);
+    else if (!t->open && fills_its_pool(run, g, &rise))
+        al_run_too_little(run, t, "an inference engine that has just started fills its pool");
     else
         say_rise(run, t, g, limit, &rise);
 }

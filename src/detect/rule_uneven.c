@@ -97,13 +97,13 @@ static void raise(struct al_run *run, struct al_track *t, const struct al_job *j
     say_holder(run, d, (uint32_t)odd);
     d->f.job = job->pid;
     if (idle_odd)
-        al_draft_message(d, " is at %s or less while the other %u of job %lld are at %s or more, for %s",
+        al_draft_message(d, " is at %s while the other %u of job %lld are at %s%s, for %s",
                          al_say_percent(s->idle_high).s, s->busy, (long long)job->pid, al_say_percent(s->busy_low).s,
-                         al_say_seconds(seconds).s);
+                         s->busy_low < 1 ? " or more" : "", al_say_seconds(seconds).s);
     else
-        al_draft_message(d, " is at %s or more while the other %u of job %lld are at %s or less, for %s",
+        al_draft_message(d, " is at %s while the other %u of job %lld are at %s%s, for %s",
                          al_say_percent(s->busy_low).s, s->idle, (long long)job->pid, al_say_percent(s->idle_high).s,
-                         al_say_seconds(seconds).s);
+                         s->idle_high > 0 ? " or less" : "", al_say_seconds(seconds).s);
     al_draft_number(d, "utilization_of_busy", s->busy_low, AL_UNIT_RATIO, "nvml", AL_SIGNAL_UTIL);
     al_draft_number(d, "utilization_of_idle", s->idle_high, AL_UNIT_RATIO, "nvml", AL_SIGNAL_UTIL);
     say_power(run, d, s);

@@ -45,6 +45,7 @@
     X(memory, flat_after, SECONDS, 30, 1, 86400, "no further rise for this long ends it")                              \
     X(memory, been_here, RATIO, 0.005, 0, 1, "within this of a level that the job lived at: no warning")               \
     X(memory, clear_margin, RATIO, 0.02, 0, 1, "fall below the limit by this much ends it")                            \
+    X(memory, engine_startup, SECONDS, 900, 0, 86400, "an inference engine younger than this still fills its pool")    \
     X(memory, baseline_after, SECONDS, 600, 10, 864000, "time after which a job's usual peak is learned")              \
     X(memory, baseline_margin, RATIO, 0.10, 0, 1, "rise over the learned peak that is reported")                       \
     X(uneven, enabled, BOOL, 1, 0, 1, "judge uneven GPUs of one job")                                                  \
@@ -86,7 +87,16 @@
     X(serve, max_connections, COUNT, 256, 4, 10000, "open connections; the longest idle one makes room")               \
     X(serve, header_timeout, SECONDS, 10, 0.1, 3600, "time from connecting to the end of the request")                 \
     X(serve, answer_timeout, SECONDS, 30, 0.1, 3600, "time in which a client must take its answer")                    \
-    X(serve, idle_timeout, SECONDS, 90, 0.1, 86400, "time for which an idle connection is kept")
+    X(serve, idle_timeout, SECONDS, 90, 0.1, 86400, "time for which an idle connection is kept")                       \
+    X(push, period, SECONDS, 10, 0.5, 3600, "time between two OTLP messages")                                          \
+    X(push, timeout, SECONDS, 10, 0.1, 600, "time that a receiver has for one message")                                \
+    X(push, retry_min, SECONDS, 1, 0.05, 3600, "wait behind a first failure; it doubles with each further one")        \
+    X(push, retry_max, SECONDS, 60, 0.05, 3600, "longest wait between two attempts")                                   \
+    X(push, flush, SECONDS, 5, 0, 600, "time for sending what waits when alula ends; the rest is kept")                \
+    X(push, spool_max, BYTES, 67108864, 65536, 1e12, "most bytes that wait for a receiver; the oldest give way")       \
+    X(push, gzip, BOOL, 1, 0, 1, "compress OTLP messages")                                                             \
+    X(push, replay, BOOL, 0, 0, 1, "push and tell also what a recording or scenario plays")                            \
+    X(webhook, repeat, SECONDS, 60, 0.5, 86400, "time between two tellings of what lasts, for Alertmanager")
 
 struct al_settings {
 #define X(section, key, unit, def, min, max, help) double section##_##key;

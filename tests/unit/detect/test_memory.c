@@ -255,6 +255,24 @@ static void test_names_the_process_that_rises(void **unused)
     world_free(&w);
 }
 
+// vLLM and its like fill up to a share that was asked for, and stay there; what rises long after the start is told.
+static void test_a_young_engine_fills_its_pool(void **unused)
+{
+    (void)unused;
+    for (int old = 0; old < 2; old++) {
+        struct world w;
+        make(&w);
+        world_find(&w, 1000)->role = AL_ROLE_ENGINE;
+        world_find(&w, 1000)->started_realtime_ns = w.s->realtime_ns - (old ? 1000 : 120) * SEC;
+        ramp(&w, 120, 132, 0.25);
+        assert_int_equal(w.count, old);
+        char why[160];
+        assert_int_equal(world_verdict(&w, "memory", "GPU-0", why, sizeof why),
+                         old ? AL_VERDICT_FINDING : AL_VERDICT_TOO_LITTLE_DATA);
+        world_free(&w);
+    }
+}
+
 static void test_cannot_tell(void **unused)
 {
     (void)unused;
@@ -304,7 +322,8 @@ int memory_suite(void)
         cmocka_unit_test(test_square_wave_is_learned),       cmocka_unit_test(test_too_slow_or_too_far_is_silent),
         cmocka_unit_test(test_noise_is_no_rise), cmocka_unit_test(test_sawtooth_is_told_once),        cmocka_unit_test(test_staircase_is_one_finding),
         cmocka_unit_test(test_model_size_moves_the_limit),   cmocka_unit_test(test_unknown_process_is_said),
-        cmocka_unit_test(test_names_the_process_that_rises), cmocka_unit_test(test_cannot_tell),
+        cmocka_unit_test(test_names_the_process_that_rises), cmocka_unit_test(test_a_young_engine_fills_its_pool),
+        cmocka_unit_test(test_cannot_tell),
         cmocka_unit_test(test_plateau_above_the_learned_peak), cmocka_unit_test(test_another_window_keeps_the_readings),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);

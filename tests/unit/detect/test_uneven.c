@@ -29,7 +29,7 @@ static void test_one_busy_others_idle(void **unused)
     assert_int_equal(w.count, 1);
     const struct al_finding *f = &w.log[0];
     assert_string_equal(f->key, "uneven/" JOB);
-    assert_string_equal(f->message, "GPU 2 (pid 1002 rank 2) is at 97.0 % or more while the other 3 of job 1000 are at "
+    assert_string_equal(f->message, "GPU 2 (pid 1002 rank 2) is at 97.0 % while the other 3 of job 1000 are at "
                                     "12.0 % or less, for 5 s");
     assert_has(f->considered, "draw 85.7 % of their power limit: they compute");
     assert_int_equal(f->confidence, AL_CONFIDENCE_HIGH);
@@ -50,7 +50,7 @@ static void test_one_idle_others_wait_for_it(void **unused)
     world_ticks(&w, 10);
     const struct al_finding *f = world_open(&w, "uneven");
     assert_non_null(f);
-    assert_has(f->message, "GPU 1 (pid 1001 rank 1) is at 0.0 % or less while the other 3");
+    assert_has(f->message, "GPU 1 (pid 1001 rank 1) is at 0.0 % while the other 3");
     assert_has(f->considered, "may only wait in a collective");
     assert_has(f->advice, "The others wait for it");
     world_free(&w);
