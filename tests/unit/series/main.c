@@ -38,5 +38,5 @@ void assert_close_at(double a, double b, double tolerance, const char *file, int
 
 int main(void)
 {
-    return window_suite() + trend_suite() + rate_suite() + set_suite();
+    return window_suite() + trend_suite() + rate_suite() + set_suite() + change_suite();
 }

@@ -13,6 +13,7 @@ int window_suite(void);
 int trend_suite(void);
 int rate_suite(void);
 int set_suite(void);
+int change_suite(void);
 
 // Repeatable random numbers; the seed is printed by whoever starts them (ALULA_SEED overrides).
 uint64_t seed_of(const char *name);
