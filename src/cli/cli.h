@@ -75,6 +75,10 @@ int al_cli_load_config(const char *path, struct al_config *ret);
 int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, struct al_cli_session *ret);
 // 6 when parts of the recording that is played could not be read; al_cli_close says which.
 int al_cli_damage(const struct al_cli_session *s);
+struct al_push;
+// Starts what the sections push and webhook of the config ask for (*ret NULL: nothing); before the session runs. Free it
+// (push/push.h) before al_cli_close. 0, or an exit status with the message printed.
+int al_cli_push(const struct al_cli_session *s, struct al_push **ret);
 // When the driver hangs in a call it does not return: it leaves with hang_status.
 void al_cli_close(struct al_cli_session *s);
 // One snapshot with the usual time limit; prints the reason and returns an exit status when there is none.

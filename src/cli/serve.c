@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "detect/detect.h"
 #include "detect/xid.h"
+#include "push/push.h"
 #include "serve/notify.h"
 #include "serve/serve.h"
 
@@ -33,6 +34,7 @@ struct serve {
     struct al_cli_session session;
     struct al_serve_options o;
     struct al_serve *serve;
+    struct al_push *push; // NULL: nothing is pushed
     const char *listen; // of the command line
     bool dcgm_names, insecure_listen;
     int64_t max_processes; // -1: the config's
@@ -108,6 +110,8 @@ static void fill_options(struct serve *s) {
         .stale_after_ns = stale_after(&s->session),
         .version = AL_VERSION,
         .xid_text = xid_text,
+        .push_stats = s->push ? al_push_stats : NULL,
+        .push = s->push,
     };
 }
 
@@ -138,6 +142,11 @@ static int run(struct serve *s, const struct al_cli_options *o) {
     int status = al_cli_open(o, 0, true, &s->session);
     if (status)
         return status;
+    status = al_cli_push(&s->session, &s->push);
+    if (status) {
+        al_cli_close(&s->session);
+        return status;
+    }
     fill_options(s);
     al_cli_signals();
     int result = al_serve_new(&s->o, &s->serve, error, sizeof error);
@@ -156,6 +165,7 @@ static int run(struct serve *s, const struct al_cli_options *o) {
         status = al_error_exit_status(result);
     }
     s->serve = al_serve_free(s->serve);
+    s->push = al_push_free(s->push);
     s->session.hang_status = status;
     al_cli_close(&s->session);
     return status;

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "model/finding.h"
 
 #define CONFIG_MAX (1u << 20)
 
@@ -223,15 +224,22 @@ static int read_document(struct reader *r) {
     return 0;
 }
 
-// Limits that only make sense in one order.
+// Limits that only make sense in one order, and words that must be of a few.
 static int check_order(struct reader *r) {
     const struct al_settings *s = &r->config.settings;
+    const struct al_texts *t = &r->config.texts;
     yaml_mark_t nowhere = {0};
     int result = 0;
     if (s->inefficient_utilization_clear < s->inefficient_utilization_below)
         result = fail(r, nowhere, "inefficient.utilization_clear must not lie under inefficient.utilization_below");
     else if (s->uneven_busy_above < s->uneven_idle_below)
         result = fail(r, nowhere, "uneven.busy_above must not lie under uneven.idle_below");
+    else if (strcmp(t->webhook_format, "json") != 0 && strcmp(t->webhook_format, "alertmanager") != 0)
+        result = fail(r, nowhere, "webhook.format: expected json or alertmanager");
+    else if (al_level_from_word(t->webhook_level) < 0)
+        result = fail(r, nowhere, "webhook.level: expected info, warning or critical");
+    else if (s->push_retry_max < s->push_retry_min)
+        result = fail(r, nowhere, "push.retry_max must not lie under push.retry_min");
     if (result)
         r->error->line = r->error->column = 0;
     return result;
@@ -312,18 +320,36 @@ void al_config_print_value(struct al_buf *b, const struct al_setting_info *info,
     }
 }
 
-static void print_text(struct al_buf *b, const char *text, bool list) {
-    if (!list) {
-        al_json_string(b, text);
+// "https://user:pass@host/token" becomes "https://host/...".
+static void hide(char *url) {
+    char *host = strstr(url, "://");
+    host = host ? host + 3 : url;
+    size_t len = strcspn(host, "/?#");
+    const char *at = memrchr(host, '@', len);
+    size_t user = at ? (size_t)(at - host) + 1 : 0;
+    bool more = host[len] && strcmp(host + len, "/") != 0;
+    memmove(host, host + user, len - user);
+    (void)al_str_copy(host + len - user, 5, more ? "/..." : "");
+}
+
+static void print_word(struct al_buf *b, const char *text, size_t len, bool url) {
+    char word[AL_TEXT_MAX + 8]; // hide may put "/..." where "/" was
+    (void)al_str_copy_n(word, sizeof word, text, len);
+    if (url)
+        hide(word);
+    al_json_string(b, word);
+}
+
+static void print_text(struct al_buf *b, const char *text, const struct al_text_info *info) {
+    if (!info->is_list) {
+        print_word(b, text, strlen(text), info->is_url);
         return;
     }
     al_buf_char(b, '[');
     for (const char *at = text; *at;) {
-        char word[AL_TEXT_MAX];
         size_t len = strcspn(at, "\n");
-        (void)al_str_copy_n(word, sizeof word, at, len);
         al_buf_str(b, at == text ? "" : ", ");
-        al_json_string(b, word);
+        print_word(b, at, len, info->is_url);
         at += len + (at[len] == '\n');
     }
     al_buf_char(b, ']');
@@ -336,7 +362,7 @@ static void print_texts(struct al_buf *b, const struct al_config *config, const 
         if (strcmp(section, info->section) != 0)
             continue;
         al_buf_printf(b, "  %s: ", info->key);
-        print_text(b, (const char *)&config->texts + info->offset, info->is_list);
+        print_text(b, (const char *)&config->texts + info->offset, info);
         al_buf_printf(b, "  # %s\n", info->help);
     }
 }

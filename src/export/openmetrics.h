@@ -10,6 +10,14 @@
 #include "model/snapshot.h"
 #include "model/source.h"
 
+// One receiver of pushed metrics or findings.
+struct al_om_push {
+    const char *receiver;
+    uint64_t sent, retried, dropped; // messages
+    uint64_t refused_points;         // of messages that were sent
+    uint64_t queued, queued_bytes;   // messages that wait
+};
+
 #define AL_OM_FINDINGS_MAX 128 // alula_finding_active series; alula_findings_open counts all
 
 // How the session is doing; printed whatever the state of the sample.
@@ -25,6 +33,8 @@ struct al_om_health {
     uint64_t requests[6];                         // by class of the answer's code: [2] is 2xx
     const struct al_call_stat *calls;             // the driver calls' costs
     size_t call_count;
+    const struct al_om_push *pushes;              // receivers; none when nothing is pushed
+    size_t push_count;
 };
 
 struct al_om_page {

@@ -71,6 +71,30 @@ static void calls(struct al_om *o, const struct al_om_health *h) {
     }
 }
 
+static void pushes(struct al_om *o, const struct al_om_health *h) {
+    static const struct {
+        const char *name, *unit, *help;
+        enum al_om_type type;
+        size_t offset;
+    } families[] = {
+        {"alula_push_sent", "", "Messages that the receiver took", AL_OM_COUNTER, offsetof(struct al_om_push, sent)},
+        {"alula_push_retried", "", "Failed attempts that are repeated", AL_OM_COUNTER, offsetof(struct al_om_push, retried)},
+        {"alula_push_dropped", "", "Messages given up: refused, or no room", AL_OM_COUNTER, offsetof(struct al_om_push, dropped)},
+        {"alula_push_refused_points", "", "Points that the receiver refused", AL_OM_COUNTER,
+         offsetof(struct al_om_push, refused_points)},
+        {"alula_push_queued", "", "Messages that wait", AL_OM_GAUGE, offsetof(struct al_om_push, queued)},
+        {"alula_push_queued_bytes", "bytes", "Their size", AL_OM_GAUGE, offsetof(struct al_om_push, queued_bytes)},
+    };
+    for (size_t f = 0; f < sizeof families / sizeof *families && h->push_count; f++) {
+        al_om_family(o, families[f].name, families[f].type, families[f].unit, families[f].help);
+        for (size_t i = 0; i < h->push_count; i++) {
+            al_om_begin(o);
+            al_om_label(o, "receiver", h->pushes[i].receiver);
+            al_om_end(o, (double)*(const uint64_t *)((const char *)&h->pushes[i] + families[f].offset));
+        }
+    }
+}
+
 static void self(struct al_om *o, const struct al_om_health *h) {
     static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
     counter(o, "alula_self_cpu_seconds", "seconds", "CPU time of alula itself", h->cpu_seconds);
@@ -95,4 +119,5 @@ void al_om_health_print(struct al_om *o, const struct al_om_page *p) {
     hang(o, p->s);
     calls(o, &p->health);
     self(o, &p->health);
+    pushes(o, &p->health);
 }

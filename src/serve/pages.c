@@ -16,6 +16,7 @@
 
 #define KEEP_NS AL_NS_PER_S // a kept page tells ages; they may be off by this much
 #define CALLS_MAX 128
+#define PUSHES_MAX 16
 
 static const char *const types[PAGE_KINDS] = {
     [PAGE_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
@@ -64,6 +65,7 @@ static void fill_health(struct al_serve *s, struct al_om_health *h, struct al_ca
 
 static void print_metrics(struct al_serve *s, struct al_buf *b, bool openmetrics, bool full) {
     struct al_call_stat calls[CALLS_MAX];
+    struct al_om_push pushes[PUSHES_MAX];
     struct al_om_page p = {
         .openmetrics = openmetrics,
         .processes = full,
@@ -75,6 +77,8 @@ static void print_metrics(struct al_serve *s, struct al_buf *b, bool openmetrics
         .xid_text = s->o.xid_text,
     };
     fill_health(s, &p.health, calls);
+    p.health.pushes = pushes;
+    p.health.push_count = s->o.push_stats ? s->o.push_stats(s->o.push, pushes, PUSHES_MAX) : 0;
     al_openmetrics_print(b, &p);
 }
 

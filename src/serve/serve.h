@@ -5,6 +5,7 @@
 #define AL_SERVE_SERVE_H
 
 #include "collect/collect.h"
+#include "export/openmetrics.h"
 #include "model/source.h"
 
 struct al_serve;
@@ -27,6 +28,9 @@ struct al_serve_options {
     int64_t stale_after_ns;      // real time after which a sample is not fresh any more
     const char *version;
     const char *(*xid_text)(uint32_t code);
+    // Fills at most max receivers of what is pushed, from the HTTP thread; NULL: nothing is.
+    size_t (*push_stats)(void *push, struct al_om_push *ret, size_t max);
+    void *push;
 };
 
 // Starts to answer. error[size] says what is wrong: AL_E_INVALID an address that is none, AL_E_CONFIG credentials or TLS
