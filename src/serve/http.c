@@ -217,6 +217,8 @@ static void wait_for_work(struct al_serve *s) {
     uint64_t count;
     if (s->mhd.get_timeout(s->daemon, &due) == MHD_YES && due < TURN_MS)
         wait = (int)due;
+    if (s->connection_count > s->o.max_connections && wait > AL_SERVE_MOMENT_NS / AL_NS_PER_MS)
+        wait = AL_SERVE_MOMENT_NS / AL_NS_PER_MS;
     struct pollfd fds[] = {{.fd = s->epoll_fd, .events = POLLIN}, {.fd = s->wake_fd, .events = POLLIN}};
     if (poll(fds, 2, wait) > 0 && (fds[1].revents & POLLIN)) {
         (void)!read(s->wake_fd, &count, sizeof count);
@@ -230,6 +232,7 @@ static void *run(void *argument) {
     while (!atomic_load(&s->stop)) {
         wait_for_work(s);
         (void)s->mhd.run(s->daemon);
+        al_serve_make_room(s);
         int64_t now = al_monotonic_ns();
         if (now - swept >= TURN_MS * AL_NS_PER_MS) {
             al_serve_sweep(s, now);

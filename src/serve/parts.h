@@ -30,6 +30,7 @@ struct al_mhd {
 #define FINDINGS_ENDED_MAX 64
 #define EVENTS_KEPT 64
 #define STREAMS_MAX 16
+#define AL_SERVE_MOMENT_NS (20 * AL_NS_PER_MS) // that a connection has before it may have to make room
 
 // Findings as the sink hears them; under the collect's lock.
 struct finding_log {
@@ -118,6 +119,7 @@ void al_serve_wake(struct al_serve *s);
 // connection.c: limits of number and time.
 void al_serve_connection_event(void *cls, struct MHD_Connection *c, void **context, enum MHD_ConnectionNotificationCode code);
 void al_serve_connection_phase(struct al_serve *s, struct MHD_Connection *c, enum phase phase);
+void al_serve_make_room(struct al_serve *s);
 void al_serve_sweep(struct al_serve *s, int64_t now_ns);
 // answer.c: routes.
 enum MHD_Result al_serve_access(void *cls, struct MHD_Connection *c, const char *url, const char *method, const char *version,
