@@ -7,6 +7,7 @@
 #ifndef AL_RING_RING_H
 #define AL_RING_RING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,12 +47,19 @@ struct al_ring_hello {
 
 // ---- writer: lives in the watched process, allocates nothing, makes no system call after _open but by _open's mmap ----
 
-struct al_ring_lane; // in the shared memory
+// One thread's place; nothing of it lies in the shared memory but what shared and records point to.
+struct al_ring_lane {
+    struct al_ring_indices *shared;
+    struct al_ring_record *records;
+    uint64_t head, lost;
+    _Atomic uint32_t taken;
+};
 
 struct al_ring_writer {
     int fd; // sealed, close-on-exec
     uint8_t *base;
     size_t size;
+    struct al_ring_lane lanes[AL_RING_LANES];
 };
 
 // Makes the memfd and maps it. -errno on failure; *w is then empty (fd -1).
