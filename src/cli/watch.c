@@ -22,9 +22,12 @@
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_COMPAT };
 
 #define TOLD_MAX 256
-struct told { // how a finding was last worded; a collision tells an advice twice
+struct told { // how a finding was last shown; a collision shows one twice
     uint64_t key, title;
+    enum al_level level;
+    int64_t shown_ns;
 };
+#define TELL_AGAIN_NS (600 * AL_NS_PER_S)
 
 struct watch {
     struct al_sink sink; // first
@@ -112,6 +115,8 @@ static void reload(struct watch *w) {
     if (!path) {
         al_cli_error("SIGHUP: no --config given, nothing to reload");
     } else if (al_cli_load_config(path, &config) == 0) {
+        if (w->model_size > 0)
+            config.settings.memory_model_size = w->model_size;
         al_detect_settings(w->session.detect, &config.settings);
         w->session.settings = config.settings;
         al_cli_error("SIGHUP: %s reloaded; thresholds are in force, sampling times apply from the next start", path);
@@ -147,14 +152,27 @@ static uint64_t hash(uint64_t h, const char *text) {
     return h;
 }
 
-// A finding that begins, or that became another thing (a worse Xid, say), is told with its advice; one that only goes on
-// is a line.
-static bool is_news(struct watch *w, const struct al_finding *f) {
+// What lasts for hours needs no line each 10 s: from a minute on, each comes after twice the time of the one before.
+static bool is_due(const struct told *t, const struct al_finding *f) {
+    int64_t wait = t->shown_ns - f->began_ns < TELL_AGAIN_NS ? t->shown_ns - f->began_ns : TELL_AGAIN_NS;
+    return f->updated_ns - f->began_ns <= 60 * AL_NS_PER_S || f->updated_ns - t->shown_ns >= wait;
+}
+
+// As text: one line, with the advice when it is new or was told long ago. Updates of what is only good to know would fill
+// the screen.
+static void show_text(struct watch *w, const struct al_snapshot *s, const struct al_finding *f) {
     uint64_t key = hash(0xcbf29ce484222325ULL, f->key), title = hash(key, f->title);
     struct told *t = &w->told[key % TOLD_MAX];
-    bool news = f->phase == AL_PHASE_BEGAN || t->key != key || t->title != title;
-    *t = (struct told){key, title};
-    return news;
+    bool another = t->key != key || t->title != title;
+    bool update = f->phase == AL_PHASE_UPDATED;
+    if (update && (f->level == AL_LEVEL_INFO || (!another && t->level == f->level && !is_due(t, f)))) {
+        t->level = f->level;
+        return;
+    }
+    bool old = f->phase == AL_PHASE_BEGAN && f->updated_ns - t->shown_ns >= TELL_AGAIN_NS;
+    bool whole = f->phase != AL_PHASE_ENDED && (another || old);
+    *t = (struct told){key, title, f->level, f->updated_ns};
+    al_watch_finding_lines(&w->buf, s, f, whole, w->color);
 }
 
 static int show_finding(void *user, const struct al_snapshot *s, const struct al_finding *f) {
@@ -164,9 +182,8 @@ static int show_finding(void *user, const struct al_snapshot *s, const struct al
         w->failed = true;
     if (w->format == FORMAT_JSON)
         al_jsonl_finding(&w->buf, s, f);
-    // Updates of what is only good to know would fill the screen.
-    if (w->format == FORMAT_TEXT && (f->phase != AL_PHASE_UPDATED || f->level > AL_LEVEL_INFO))
-        al_watch_finding_lines(&w->buf, s, f, is_news(w, f), w->color);
+    if (w->format == FORMAT_TEXT)
+        show_text(w, s, f);
     return write_out(w);
 }
 

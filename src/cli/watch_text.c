@@ -9,6 +9,8 @@
 // From this many GPUs on, a tick is told in short columns so that the line stays readable.
 #define SHORT_FROM 3
 
+#define GIB 1073741824.0
+
 #define RED "\033[31m"
 #define YELLOW "\033[33m"
 #define GREEN "\033[32m"
@@ -42,9 +44,13 @@ static void memory(struct al_buf *b, const struct al_gpu *g) {
         return;
     }
     al_buf_str(b, "  ");
-    al_buf_fixed(b, used.num / 1073741824.0, 1);
+    double has = used.num / GIB, of = total.num / GIB;
+    for (double step = 10; step <= of; step *= 10) // as wide as the total, so that columns stay where they are
+        if (has + 0.05 < step)
+            al_buf_char(b, ' ');
+    al_buf_fixed(b, has, 1);
     al_buf_char(b, '/');
-    al_buf_fixed(b, total.num / 1073741824.0, 1);
+    al_buf_fixed(b, of, 1);
     al_buf_str(b, " GiB");
 }
 
@@ -76,12 +82,12 @@ static void long_gpu(struct al_buf *b, const struct al_snapshot *s, const struct
     al_buf_char(b, ' ');
     percent(b, utilization(g), 4);
     memory(b, g);
-    field(b, "  %.0f W", g->m[AL_GPU_POWER], 1);
-    field(b, "  %.0f C", g->m[AL_GPU_TEMP], 1);
-    field(b, "  %.0f MHz", g->m[AL_GPU_CLOCK_SM], 1e-6);
-    field(b, "  SM %.0f %%", g->m[AL_GPU_GPM_SM], 100);
-    field(b, "  tensor %.0f %%", g->m[AL_GPU_GPM_TENSOR], 100);
-    field(b, "  DRAM %.0f %%", g->m[AL_GPU_GPM_DRAM], 100);
+    field(b, "  %3.0f W", g->m[AL_GPU_POWER], 1);
+    field(b, "  %2.0f C", g->m[AL_GPU_TEMP], 1);
+    field(b, "  %4.0f MHz", g->m[AL_GPU_CLOCK_SM], 1e-6);
+    field(b, "  SM %3.0f %%", g->m[AL_GPU_GPM_SM], 100);
+    field(b, "  tensor %3.0f %%", g->m[AL_GPU_GPM_TENSOR], 100);
+    field(b, "  DRAM %3.0f %%", g->m[AL_GPU_GPM_DRAM], 100);
 }
 
 static void short_gpu(struct al_buf *b, const struct al_snapshot *s, const struct al_gpu *g) {

@@ -127,12 +127,32 @@ def test_text_lines(watch):
     got = watch(scenes.busy(1, "1s"), env={"TZ": "UTC"})
     assert (got.returncode, got.stderr) == (0, "")
     lines = got.stdout.splitlines()
-    tick = "GPU 0   93 %  70.0/140.0 GiB  655 W  60 C  1980 MHz  SM 90 %  tensor 40 %  1 process"
+    tick = "GPU 0   93 %   70.0/140.0 GiB  655 W  60 C  1980 MHz  SM  90 %  tensor  40 %  1 process"
     assert lines[0] == "12:00:00.0  " + tick
     assert lines[1] == "12:00:00.5  " + tick
     assert lines[2] == "12:00:01.0  " + tick
     assert re.fullmatch(r"3 ticks, 0 late, 0 left out; 0 findings; own cost \d+\.\d\d % of one core, "
                         r"ticks began \d+\.\d ms late on average", lines[-1])
+
+
+def test_columns_stay_where_they_are(watch):
+    text = scenes.busy(1, "3s").replace("@5s", "@60s") + (
+        "@1s\ngpu 0 memory_used_bytes=9.97GiB power_watts=78\n@2s\ngpu 0 memory_used_bytes=0.5GiB utilization_ratio=1\n")
+    lines = [line for line in watch(text).stdout.splitlines() if "GPU 0" in line and " -- " not in line]
+    assert len({line.index(" GiB") for line in lines}) == len({line.index(" MHz") for line in lines}) == 1
+    assert any("  10.0/140.0 GiB   78 W" in line for line in lines) and any("   0.5/140.0" in line for line in lines)
+
+
+def test_what_lasts_is_told_ever_less_often(watch):
+    """As text; JSON Lines have all updates. What comes again soon comes without its advice."""
+    text = scenes.starved("1h")
+    lines = [line for line in watch(text, "--quiet").stdout.splitlines() if ": starved by input" in line]
+    assert 12 <= len(lines) <= 20
+    updates = [o for o in findings(objects(watch(text, "--quiet", "--json").stdout)) if o["phase"] == "updated"]
+    assert len(updates) > 300
+    again = scenes.starved("60s") + "@15s\ngpu 0 utilization_ratio=95%\n@25s\ngpu 0 utilization_ratio=3%\n"
+    out = watch(again, "--quiet").stdout
+    assert out.count("info: starved by input") == 2 and out.count("    do: ") == 1
 
 
 def test_text_of_many_gpus_is_short(watch):
@@ -350,6 +370,19 @@ def test_lines_come_when_they_happen(alula_bin, tmp_path):
     path.write_text(scenes.busy(1, "10min"))
     with scenes.running(alula_bin, "watch", "--interval", "1h", "--source", f"scenario:{path}") as p:
         assert "GPU 0" in p.stdout.readline()
+
+
+def test_reload_keeps_the_model_size(alula_bin, tmp_path):
+    scene, config, log = tmp_path / "scene.txt", tmp_path / "alula.yaml", tmp_path / "log"
+    scene.write_text(scenes.busy(1, "10min") + "@2s\ngpu 0 memory_used_bytes=112.5GiB..122GiB/30s\n")
+    config.write_text("inefficient:\n  enabled: false\n")
+    with open(log, "w") as err, scenes.running(alula_bin, "watch", "--json", "--quiet", "--interval", "100ms", "--config",
+                                               config, "--model-size", "7B", "--source", f"scenario:{scene}",
+                                               stderr=err) as p:
+        assert json.loads(p.stdout.readline())["type"] == "session"
+        p.send_signal(signal.SIGHUP)
+        assert scenes.wait_for(lambda: "reloaded" in log.read_text())
+        assert json.loads(p.stdout.readline())["rule"] == "memory"  # at 80 %
 
 
 def test_reload_good_and_bad(alula_bin, tmp_path):
