@@ -31,7 +31,7 @@ int al_get_varint(struct al_bytes *in, uint64_t *ret) {
 }
 
 uint64_t al_zigzag(int64_t v) {
-    return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+    return (uint64_t)v << 1 ^ (0 - (uint64_t)(v < 0));
 }
 
 int64_t al_unzigzag(uint64_t v) {
