@@ -6,6 +6,7 @@
 #include "model/source.h"
 
 // `inner` (taken over) at the pace of ALULA_SCENARIO_SPEED and from ALULA_SCENARIO_START on, as the stand-in plays it.
-int al_demo_source(struct al_source *inner, struct al_source **ret);
+// epoch_ns: CLOCK_MONOTONIC of its begin; processes' start times are moved to it.
+int al_demo_source(struct al_source *inner, int64_t epoch_ns, struct al_source **ret);
 
 #endif

@@ -285,11 +285,6 @@ static int find_out(struct memory *m) {
 
 // --- printing ---
 
-static const char *type_word(uint32_t type) {
-    static const char *const words[] = {"?", "C", "G", "C+G", "M", "M+C", "M+G", "M+C+G"};
-    return words[type & 7];
-}
-
 static void print_mib(struct al_value v, int width) {
     if (al_ok(v))
         (void)printf("%*.0f", width, floor(v.num / MIB));
@@ -314,9 +309,9 @@ static void print_row(const struct memory *m, const struct al_proc_gpu *row) {
     print_mib(total, 11);
     print_share(row->memory_bytes.num, total.num, al_ok(row->memory_bytes) && al_ok(total));
     if (m->tree)
-        (void)printf("  %-5s  %d\n", type_word(row->type), (int)row->pid);
+        (void)printf("  %-5s  %d\n", al_proc_type_word(row->type), (int)row->pid);
     else
-        (void)printf("  %s\n", type_word(row->type));
+        (void)printf("  %s\n", al_proc_type_word(row->type));
     al_buf_free(&name);
 }
 
@@ -378,7 +373,7 @@ static void add_json_row(const struct memory *m, struct al_buf *b, const struct 
     add_value(b, "mig_index", (struct al_value){mig, 1, mig < 0 ? AL_STATUS_UNSUPPORTED : AL_STATUS_OK}, 1);
     add_text(b, "uuid", gpu->info.uuid);
     add_text(b, "name", gpu->info.name);
-    al_buf_printf(b, ", \"pid\": %d, \"type\": \"%s\"", (int)row->pid, type_word(row->type));
+    al_buf_printf(b, ", \"pid\": %d, \"type\": \"%s\"", (int)row->pid, al_proc_type_word(row->type));
     add_value(b, "used_bytes", row->memory_bytes, 1);
     add_value(b, "total_bytes", total, 1);
     add_value(b, "used_ratio", share, al_ok(share) ? 1 / total.num : 1);

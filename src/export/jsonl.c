@@ -144,6 +144,15 @@ static void gpu(struct al_buf *b, const struct al_snapshot *s, const struct al_g
     al_buf_str(b, "]}");
 }
 
+// -1 or 0 stand for unknown.
+static void known_int(struct al_buf *b, const char *name, bool known, int64_t v) {
+    key(b, name);
+    if (known)
+        al_buf_printf(b, "%lld", (long long)v);
+    else
+        al_buf_str(b, "null");
+}
+
 static void proc_devices(struct al_buf *b, const struct al_snapshot *s, pid_t pid) {
     key(b, "gpus");
     al_buf_char(b, '[');
@@ -154,8 +163,10 @@ static void proc_devices(struct al_buf *b, const struct al_snapshot *s, pid_t pi
         open_object(b);
         number(b, "index", s->gpus[r->gpu].info.index);
         text(b, "uuid", s->gpus[r->gpu].info.uuid);
+        text(b, "type", r->type ? al_proc_type_word(r->type) : "");
         value(b, "memory_bytes", r->memory_bytes);
         value(b, "sm_ratio", r->sm_ratio);
+        value(b, "memory_ratio", r->memory_ratio);
         al_buf_char(b, '}');
     }
     al_buf_char(b, ']');
@@ -167,14 +178,17 @@ static void proc(struct al_buf *b, const struct al_snapshot *s, const struct al_
     number(b, "ppid", p->ppid);
     number(b, "job", p->job);
     text(b, "role", al_role_word(p->role));
-    key(b, "rank");
-    if (p->rank >= 0)
-        al_buf_printf(b, "%d", p->rank);
-    else
-        al_buf_str(b, "null");
+    known_int(b, "rank", p->rank >= 0, p->rank);
+    known_int(b, "local_rank", p->local_rank >= 0, p->local_rank);
+    known_int(b, "world_size", p->world_size >= 0, p->world_size);
+    known_int(b, "owner", p->owner > 0, p->owner);
     text(b, "user", p->user);
     text(b, "name", p->exe[0] ? p->exe : p->comm);
     text(b, "command", p->command);
+    text(b, "state", (char[]){p->state, '\0'});
+    key(b, "started");
+    al_jsonl_time(b, p->started_realtime_ns);
+    text(b, "cgroup", p->cgroup);
     text(b, "container", p->container);
     text(b, "pod", p->pod);
     text(b, "slurm_job", p->slurm_job);

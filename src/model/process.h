@@ -89,5 +89,7 @@ struct al_proc_gpu {
 extern const struct al_metric_info *const al_proc_metric_table; // AL_PROC_METRIC_COUNT rows
 const char *al_role_word(uint32_t role);
 int al_role_from_word(const char *word);
+// "C", "G", "M+C" … of enum al_proc_type bits; "?" for none.
+const char *al_proc_type_word(uint32_t type);
 
 #endif

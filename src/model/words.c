@@ -60,6 +60,10 @@ const char *al_role_word(uint32_t role) {
 int al_role_from_word(const char *word) {
     return find_word(role_words, COUNT(role_words), word);
 }
+const char *al_proc_type_word(uint32_t type) {
+    static const char *const words[] = {"?", "C", "G", "C+G", "M", "M+C", "M+G", "M+C+G"};
+    return words[type & 7];
+}
 const char *al_level_word(enum al_level level) {
     return word_of(level_words, COUNT(level_words), level);
 }

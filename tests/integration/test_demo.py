@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """alula demo: the stand-in driver found beside the binary, the recorded session through every command."""
 
+import datetime
 import json
 import os
 import re
@@ -54,6 +55,17 @@ def test_speed_and_start(alula, tmp_path):
     lines = alula("demo", "--scenario", path, "--speed", "50", "watch", "--json", "--for", "1s", "--interval", "500ms").stdout
     samples = [o["gpus"][0]["memory_used_bytes"] / 2**30 for o in map(json.loads, lines.splitlines()) if o["type"] == "sample"]
     assert len(samples) == 3 and 15 < samples[1] - samples[0] < 35
+
+
+def test_processes_are_as_old_as_in_the_session(alula, tmp_path):
+    """Their start lies before now, whenever the session was: rules know a young job by it."""
+    path = tmp_path / "scene.txt"
+    path.write_text(scenes.busy(1, "100s").replace("proc 4300 ", "proc 4300 started=2026-11-29T11:58:20Z "))
+    for args, age in (([], 100), (["--start", "30s"], 130)):
+        out = alula("demo", "--scenario", path, *args, "watch", "--json", "--for", "0.2s", "--interval", "100ms").stdout
+        sample = json.loads(out.splitlines()[1])
+        started = [datetime.datetime.fromisoformat(p["started"]) for p in sample["processes"] if p["pid"] == 4300]
+        assert abs((datetime.datetime.fromisoformat(sample["time"]) - started[0]).total_seconds() - age) < 1
 
 
 @pytest.mark.parametrize("args, words", [

@@ -44,10 +44,12 @@ def schema_of(metrics):
     process = thing({
         "pid": {"type": "integer"}, "ppid": {"type": "integer"}, "job": {"type": "integer"},
         "role": {"enum": ["launcher", "rank", "worker", "engine", "notebook", "other", "unknown"]},
-        "rank": {"type": ["integer", "null"]}, "user": TEXT, "name": TEXT, "command": TEXT, "container": TEXT, "pod": TEXT,
+        **{k: {"type": ["integer", "null"]} for k in ("rank", "local_rank", "world_size", "owner")},
+        "state": TEXT, "started": {"anyOf": [TIME, {"type": "null"}]}, "cgroup": TEXT,
+        "user": TEXT, "name": TEXT, "command": TEXT, "container": TEXT, "pod": TEXT,
         "slurm_job": TEXT, "alive": {"type": ["boolean", "null"]}, **numbers(metrics["process"]),
-        "gpus": {"type": "array", "items": thing({"index": {"type": "integer"}, "uuid": TEXT, "memory_bytes": NUMBER,
-                                                  "sm_ratio": NUMBER})}})
+        "gpus": {"type": "array", "items": thing({"index": {"type": "integer"}, "uuid": TEXT, "type": TEXT,
+                                                  "memory_bytes": NUMBER, **numbers(["sm_ratio", "memory_ratio"])})}})
     evidence = thing({"name": {"type": "string"}, "value": {"type": "number"}, "unit": TEXT, "source": TEXT})
     window = thing({"samples": {"type": "integer"}, **numbers(
         ["mean", "peak", "min", "standard_deviation", "median", "p95", "slope_per_second"])})
