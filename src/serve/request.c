@@ -160,21 +160,14 @@ bool al_accept_openmetrics(const char *accept) {
 
 // The name part of "name:port" and "[v6]:port".
 static bool host_name(const char *host, char *out, size_t size) {
-    size_t len = strlen(host);
-    if (*host == '[') {
-        const char *end = strchr(host, ']');
-        if (!end || (end[1] && end[1] != ':'))
-            return false;
-        return al_str_copy_n(out, size, host + 1, (size_t)(end - host - 1));
-    }
-    const char *colon = strchr(host, ':');
-    if (colon && strspn(colon + 1, "0123456789") != strlen(colon + 1))
+    bool six = *host == '[';
+    const char *start = host + six, *end = start + strcspn(start, six ? "]" : ":");
+    const char *port = end + (six && *end); // behind the bracket
+    if ((six && !*end) || (*port && (*port != ':' || port[1 + strspn(port + 1, "0123456789")])))
         return false;
-    if (colon)
-        len = (size_t)(colon - host);
-    if (len && host[len - 1] == '.') // the root's dot
-        len--;
-    return len && al_str_copy_n(out, size, host, len);
+    if (!six && end > start && end[-1] == '.') // the root's dot
+        end--;
+    return end > start && al_str_copy_n(out, size, start, (size_t)(end - start));
 }
 
 bool al_host_allowed(const char *host, const char *names) {

@@ -104,7 +104,7 @@ static void hosts_are_checked_against_rebinding(void **state) {
     static const char *const right[] = {"localhost", "localhost:9810", "LocalHost.", "127.0.0.1", "127.0.0.1:9810", "[::1]",
                                         "[::1]:9810", "10.1.2.3:1", "[fe80::1]:80", "gpu1", "GPU1:9810", "gpu1.example.org."};
     static const char *const wrong[] = {"", ":9810", "evil.example.org", "localhost.evil.org", "127.0.0.1.nip.io", "gpu",
-                                        "gpu11", "gpu1.example.org.evil", "localhost:9810x", "[::1", "[::1]x",
+                                        "gpu11", "gpu1.example.org.evil", "localhost:9810x", "[::1", "[::1]x", "[::1]:$80", "[::1]:80x", "[]", "[]:80",
                                         "[gpu1]", "::1", "gpu1\n", "127.0.0.1:80:80", "0x7f.1", "example.org\ngpu1", "."};
     const char *names = "gpu1\ngpu1.example.org";
     for (size_t i = 0; i < sizeof right / sizeof *right; i++)
