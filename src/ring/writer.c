@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ring/calls.h"
 #include "ring/layout.h"
 
 #ifndef F_ADD_SEALS
@@ -67,7 +68,7 @@ int al_ring_writer_open(struct al_ring_writer *w) {
         return -errno;
     size_t size = al_ring_size(AL_RING_LANES, AL_RING_RECORDS);
     void *base = MAP_FAILED;
-    if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    if (ftruncate(fd, (off_t)size) == 0 && al_ring_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         int error = errno;
