@@ -17,6 +17,7 @@
 #include "detect/detect.h"
 #include "export/compat.h"
 #include "export/jsonl.h"
+#include "push/push.h"
 #include "scenario/scenario.h"
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_COMPAT };
@@ -322,6 +323,7 @@ static int open_record(struct watch *w) {
 }
 
 static int run(struct watch *w, const struct al_cli_options *o) {
+    struct al_push *push = NULL;
     int status = open_record(w);
     if (!status)
         status = al_cli_open(o, w->pcie ? AL_GROUP_PCIE : 0, true, &w->session);
@@ -334,8 +336,14 @@ static int run(struct watch *w, const struct al_cli_options *o) {
     w->color = w->format == FORMAT_TEXT && al_cli_use_color(o, stdout);
     al_cli_signals();
     (void)al_collect_add_sink(w->session.collect, &w->sink);
+    status = al_cli_push(&w->session, &push);
+    if (status) {
+        al_cli_close(&w->session);
+        return status;
+    }
     (void)al_stored_new(w->session.source, &w->stored);
     int result = al_collect_run(w->session.collect, w->duration_ns, &al_cli_stop);
+    al_push_free(push);
     if (result && result != AL_E_END && result != AL_E_IO)
         al_cli_error("%s", al_error_text(result));
     if (result != AL_E_IO)

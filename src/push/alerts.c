@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "export/jsonl.h"
@@ -11,7 +12,11 @@
 struct open {
     struct al_finding f;
     int told; // the level that was told, -1: none
+    char title[sizeof ((struct al_finding *)0)->title]; // that was told
+    int64_t told_ns;
 };
+
+#define REWORD_NS (60 * AL_NS_PER_S) // a finding that changes to and fro is not told each time
 
 struct al_alerts {
     enum al_alert_format format;
@@ -66,7 +71,8 @@ static void pair(struct al_buf *b, const char *key, const char *value, bool firs
     al_json_string(b, value);
 }
 
-static void alert(struct al_buf *b, const struct al_snapshot *s, const struct al_finding *f, int level, int64_t ends_ns) {
+static void alert(struct al_buf *b, const struct al_snapshot *s, const struct al_finding *f, int level,
+                  int64_t ends_ns) {
     // Labels are an alert's identity: nothing that changes while it lasts, but the level.
     al_buf_str(b, "{\"labels\":{");
     pair(b, "alertname", "AlulaFinding", true);
@@ -89,7 +95,8 @@ static void alert(struct al_buf *b, const struct al_snapshot *s, const struct al
     al_buf_char(b, '}');
 }
 
-static void alertmanager(const struct al_alerts *a, const struct al_snapshot *s, const struct open *o, int now, struct al_buf *b) {
+static void alertmanager(const struct al_alerts *a, const struct al_snapshot *s, const struct open *o, int now,
+                         struct al_buf *b) {
     al_buf_char(b, '[');
     if (o->told >= 0 && o->told != now) { // its level is one of its labels: the one before ends
         alert(b, s, &o->f, o->told, s->realtime_ns);
@@ -103,7 +110,8 @@ static void alertmanager(const struct al_alerts *a, const struct al_snapshot *s,
 // --- what is told ---
 
 // now: the level that is told from here on, -1 when it ended.
-static void tell(const struct al_alerts *a, const struct al_snapshot *s, const struct open *o, int now, struct al_buf *b) {
+static void tell(const struct al_alerts *a, const struct al_snapshot *s, const struct open *o, int now,
+                 struct al_buf *b) {
     if (a->format == AL_ALERT_ALERTMANAGER) {
         alertmanager(a, s, o, now, b);
         return;
@@ -112,6 +120,12 @@ static void tell(const struct al_alerts *a, const struct al_snapshot *s, const s
     // What a receiver hears of first begins for it, whatever it was below the level that it asked for.
     f.phase = now < 0 ? AL_PHASE_ENDED : o->told < 0 ? AL_PHASE_BEGAN : AL_PHASE_UPDATED;
     al_jsonl_finding(b, s, &f);
+}
+
+static bool is_news(const struct al_alerts *a, const struct al_snapshot *s, const struct open *o) {
+    if (o->told < 0)
+        return o->f.level >= a->least;
+    return (int)o->f.level != o->told || (strcmp(o->title, o->f.title) != 0 && s->monotonic_ns - o->told_ns >= REWORD_NS);
 }
 
 int al_alerts_finding(struct al_alerts *a, const struct al_snapshot *s, const struct al_finding *f, struct al_buf *b) {
@@ -125,9 +139,11 @@ int al_alerts_finding(struct al_alerts *a, const struct al_snapshot *s, const st
         if (o->told >= 0)
             tell(a, s, o, -1, b);
         *o = a->open[--a->count];
-    } else if ((int)f->level != o->told && (o->told >= 0 || f->level >= a->least)) {
+    } else if (is_news(a, s, o)) {
         tell(a, s, o, (int)f->level, b);
         o->told = (int)f->level;
+        o->told_ns = s->monotonic_ns;
+        (void)al_str_copy(o->title, sizeof o->title, f->title);
     }
     return b->failed ? AL_E_NOMEM : 0;
 }
