@@ -59,6 +59,7 @@ struct al_cli_session {
     struct al_texts texts;
     struct al_source *source; // NULL with nvml
     struct al_store *store;   // behind a recording's source
+    struct al_stored *stored; // of a thinned recording; else NULL
     struct al_device *device;
     struct al_host *host;
     struct al_clock clock;

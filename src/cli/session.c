@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/stored.h"
 #include "cli/when.h"
 #include "cli/demo_source.h"
 #include "config/config.h"
@@ -182,6 +183,10 @@ static int open_collect(struct al_cli_session *s, uint32_t groups) {
         .inline_device = s->clock.virtual_time,
     };
     int result = al_collect_new(&options, &s->collect);
+    if (!result)
+        result = al_stored_new(s->source, s->detect, &s->settings, &s->stored);
+    if (!result && s->stored)
+        result = al_collect_add_sink(s->collect, al_stored_sink(s->stored));
     return result ? fail(result, "cannot start", NULL) : 0;
 }
 
@@ -217,6 +222,7 @@ void al_cli_close(struct al_cli_session *s) {
         _exit(status);
     }
     s->collect = al_collect_free(s->collect);
+    s->stored = al_stored_free(s->stored);
     s->detect = al_detect_free(s->detect);
     s->device = al_device_free(s->device);
     s->host = al_host_free(s->host);

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "detect/detect.h"
 #include "store/store.h"
 
 #define OPEN_MAX_KEYS 1024
@@ -17,11 +18,14 @@ struct open_key {
 };
 
 struct al_stored {
+    struct al_sink sink; // first
     struct al_store *store;
+    struct al_detect *detect; // may be NULL
+    const struct al_settings *settings;
     int64_t from_ns;   // of the recording
     int64_t start_ns;  // the replay's clock at its first tick
     int64_t last_ns;   // stored findings up to here were looked at
-    bool started, thinned;
+    bool started, thinned, off;
     struct open_key *open;
     uint32_t count;
     // of the tick under way
@@ -30,7 +34,41 @@ struct al_stored {
     void *user;
 };
 
-int al_stored_new(const struct al_source *source, struct al_stored **ret) {
+static void begin(struct al_stored *st, const struct al_snapshot *s) {
+    if (st->started)
+        return;
+    st->started = true;
+    st->start_ns = s->monotonic_ns;
+}
+
+static int64_t place(const struct al_stored *st, const struct al_snapshot *s) {
+    return s->monotonic_ns - st->start_ns + st->from_ns;
+}
+
+static void switch_rules(struct al_stored *st, bool off) {
+    struct al_settings set = *st->settings;
+    st->off = off;
+    for (unsigned i = 0; i < al_setting_count && off; i++) {
+        const double no = 0;
+        if (strcmp(al_setting_table[i].key, "enabled") == 0)
+            memcpy((char *)&set + al_setting_table[i].offset, &no, sizeof no);
+    }
+    al_detect_settings(st->detect, &set);
+}
+
+static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
+    struct al_stored *st = (struct al_stored *)sink;
+    begin(st, s);
+    st->thinned = al_store_level(st->store, place(st, s)) > 0;
+    if (st->detect && st->thinned != st->off)
+        switch_rules(st, st->thinned);
+    return 0;
+}
+
+static const struct al_sink_ops sink_ops = {.name = "stored", .tick = on_tick};
+
+int al_stored_new(const struct al_source *source, struct al_detect *detect, const struct al_settings *settings,
+                  struct al_stored **ret) {
     int64_t from_ns = 0;
     struct al_store *store = al_store_of(source, &from_ns);
     *ret = NULL;
@@ -43,11 +81,18 @@ int al_stored_new(const struct al_source *source, struct al_stored **ret) {
     struct al_stored *st = calloc(1, sizeof *st);
     if (!st)
         return AL_E_NOMEM;
+    st->sink.ops = &sink_ops;
     st->store = store;
+    st->detect = detect;
+    st->settings = settings;
     st->from_ns = from_ns;
     st->last_ns = from_ns - 1;
     *ret = st;
     return 0;
+}
+
+struct al_sink *al_stored_sink(struct al_stored *st) {
+    return &st->sink;
 }
 
 struct al_stored *al_stored_free(struct al_stored *st) {
@@ -107,12 +152,8 @@ static int on_stored(void *user, int64_t at_ns, const struct al_finding *stored)
 int al_stored_tick(struct al_stored *st, const struct al_snapshot *s, al_stored_fn *fn, void *user) {
     if (!st)
         return 0;
-    if (!st->started) {
-        st->started = true;
-        st->start_ns = s->monotonic_ns;
-    }
-    int64_t at = s->monotonic_ns - st->start_ns + st->from_ns;
-    st->thinned = al_store_level(st->store, at) > 0;
+    begin(st, s);
+    int64_t at = place(st, s);
     st->now = s;
     st->fn = fn;
     st->user = user;

@@ -33,7 +33,6 @@ struct told { // how a finding was last shown; a collision shows one twice
 struct watch {
     struct al_sink sink; // first
     struct al_cli_session session;
-    struct al_stored *stored; // of a thinned recording
     enum format format;
     bool color, quiet, verbose, pcie;
     int fail_on; // enum al_level, -1 off
@@ -143,7 +142,7 @@ static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
         al_watch_tick_line(&w->buf, s, w->color);
     int result = w->record ? record_tick(w, s) : 0;
     if (!result)
-        result = al_stored_tick(w->stored, s, show_finding, w);
+        result = al_stored_tick(w->session.stored, s, show_finding, w);
     return result ? result : write_out(w);
 }
 
@@ -191,7 +190,7 @@ static int show_finding(void *user, const struct al_snapshot *s, const struct al
 static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const struct al_finding *finding) {
     struct watch *w = (struct watch *)sink;
     struct al_finding f = *finding;
-    return al_stored_keep(w->stored, &f) ? show_finding(w, s, &f) : 0;
+    return al_stored_keep(w->session.stored, &f) ? show_finding(w, s, &f) : 0;
 }
 
 static const struct al_sink_ops watch_ops = {
@@ -341,7 +340,6 @@ static int run(struct watch *w, const struct al_cli_options *o) {
         al_cli_close(&w->session);
         return status;
     }
-    (void)al_stored_new(w->session.source, &w->stored);
     int result = al_collect_run(w->session.collect, w->duration_ns, &al_cli_stop);
     al_push_free(push);
     if (result && result != AL_E_END && result != AL_E_IO)
@@ -357,7 +355,6 @@ static int run(struct watch *w, const struct al_cli_options *o) {
         status = 3;
     if (!status)
         status = al_cli_damage(&w->session);
-    al_stored_free(w->stored);
     w->session.hang_status = status;
     al_cli_close(&w->session);
     return status;

@@ -7,6 +7,8 @@
 
 #include "store/writer.h"
 
+#define LOOK_EVERY_NS 60000000000LL
+
 static const int64_t widths[] = {0, 10000000000LL, 60000000000LL};
 
 static int step(struct al_writer *w, const char *sql, const int64_t *bind, int count, int64_t *ret_value) {
@@ -122,7 +124,7 @@ static int find_job(struct al_writer *w, int64_t now) {
         (void)sqlite3_bind_int64(st, 1, now - ages[target]);
         (void)sqlite3_bind_int(st, 2, target - 1);
         if (sqlite3_step(st) == SQLITE_ROW)
-            *a = (struct al_aging){.look = true, .active = true, .block = sqlite3_column_int64(st, 0),
+            *a = (struct al_aging){.look = true, .looked_ns = a->looked_ns, .active = true, .block = sqlite3_column_int64(st, 0),
                                    .start_ns = sqlite3_column_int64(st, 1), .end_ns = sqlite3_column_int64(st, 2),
                                    .target = target};
         (void)sqlite3_finalize(st);
@@ -130,6 +132,7 @@ static int find_job(struct al_writer *w, int64_t now) {
             return 0;
     }
     a->look = false;
+    a->looked_ns = now;
     return 0;
 }
 
@@ -169,7 +172,6 @@ static int prune(struct al_writer *w, int64_t now) {
 
 static int set_level(struct al_writer *w) {
     const int64_t which[] = {w->aging.block, w->aging.target};
-    w->aging.active = false;
     return step(w, "UPDATE blocks SET level=?2 WHERE id=?1", which, 2, NULL);
 }
 
@@ -178,10 +180,16 @@ int al_writer_age(struct al_writer *w, int64_t now) {
     int result = 0;
     if (w->keyframe)
         result = prune(w, now);
+    if (now - a->looked_ns >= LOOK_EVERY_NS)
+        a->look = true;
     if (result || (!a->active && !a->look))
         return result;
     if (!a->active) {
         result = find_job(w, now);
+        // The level is the block's from the start of thinning: a reader thins what is not done yet. Packing shows at its
+        // end, since rows are looked for as long as it lasts.
+        if (!result && a->active && a->target > 0)
+            result = set_level(w);
         if (result || !a->active)
             return result;
     }
@@ -194,5 +202,8 @@ int al_writer_age(struct al_writer *w, int64_t now) {
             a->kind++;
         more = a->kind < AL_STORE_KINDS;
     }
-    return result || more ? result : set_level(w);
+    if (result || more)
+        return result;
+    a->active = false;
+    return a->target > 0 ? 0 : set_level(w);
 }

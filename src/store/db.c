@@ -46,7 +46,9 @@ static int code_of(int rc) {
 int al_db_result(sqlite3 *db, int rc, const char *what, struct al_store_error *e) {
     if (rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE)
         return 0;
-    int number = db ? sqlite3_system_errno(db) : 0, primary = rc & 0xff;
+    int number = errno, primary = rc & 0xff; // SQLite keeps the errno of some errors only
+    if (db && sqlite3_system_errno(db))
+        number = sqlite3_system_errno(db);
     const char *why = db ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
     if (primary == SQLITE_FULL || (primary == SQLITE_IOERR && number == ENOSPC))
         why = "no space left on the disk";

@@ -109,6 +109,30 @@ static int load_plain(struct al_store *s, const struct al_block *b, struct al_pa
     return 0;
 }
 
+// The writer was on its way with this block: what it had not thinned yet is thinned here.
+static int thin(struct al_store *s, const struct al_block *b, struct al_part **p) {
+    static const int64_t widths[] = {0, 10000000000LL, 60000000000LL};
+    struct al_metric_info metrics[AL_STORE_METRICS_MAX] = {{0}};
+    struct al_part *thinned = NULL;
+    for (uint32_t m = 0; m < (*p)->metrics; m++)
+        if (s->own[(*p)->kind][m] >= 0)
+            metrics[m] = al_store_kinds[(*p)->kind].metrics[s->own[(*p)->kind][m]];
+    int result = al_part_thin(*p, &s->layouts, metrics, widths[b->level], (uint8_t)b->level, b->start_ns, &thinned);
+    if (result)
+        return result;
+    al_part_free(*p);
+    *p = thinned;
+    return 0;
+}
+
+static int thin_all(struct al_store *s, const struct al_block *b, struct al_parts *parts) {
+    int result = 0;
+    for (uint32_t i = 0; i < parts->count && !result; i++)
+        if (parts->list[i]->level < b->level && parts->list[i]->kind != AL_STORE_FRESH)
+            result = thin(s, b, &parts->list[i]);
+    return result;
+}
+
 // Takes the parts over.
 static int adopt(struct al_store *s, struct al_parts *parts) {
     s->loaded = calloc(parts->count ? parts->count : 1, sizeof *s->loaded);
@@ -148,6 +172,8 @@ int al_store_load(struct al_store *s, uint32_t block) {
     int result = load_chunks(s, b, &parts);
     if (!result)
         result = load_plain(s, b, &parts);
+    if (!result && b->level > 0)
+        result = thin_all(s, b, &parts);
     if (!result)
         result = adopt(s, &parts);
     (void)sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);

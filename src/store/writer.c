@@ -314,10 +314,11 @@ int al_store_close(struct al_sink *sink, struct al_store_error *reterr) {
         (void)sqlite3_finalize(w->insert[kind]);
         w->insert[kind] = NULL;
     }
-    // One file is left; when this fails (a full disk), the journal beside it holds the rest.
+    // One file is left; when this fails (a full disk), the journal beside it holds the rest. While someone reads, the
+    // last reader does it.
     struct al_store_error why = {{0}};
     int folded = w->wal ? al_db_exec(w->db, "PRAGMA wal_checkpoint(TRUNCATE);PRAGMA journal_mode=DELETE", &why) : 0;
-    if (!result && folded) {
+    if (!result && folded && folded != AL_E_DENIED) {
         result = folded;
         w->why = why;
     }

@@ -25,6 +25,7 @@ struct al_lives {
 // Old data on its way down: one unit (an entity of a block) a tick, so that no tick waits long.
 struct al_aging {
     bool look;     // there may be a job
+    int64_t looked_ns; // when there was none
     bool active;
     int64_t block, start_ns, end_ns;
     int target;    // level that the block is brought to
