@@ -12,7 +12,7 @@ static void frame(struct al_draw *d, struct al_rect r, const char *title) {
 
 static void entry_text(enum al_prompt prompt, int i, char *out, size_t size) {
     if (prompt == AL_PROMPT_SORT)
-        (void)snprintf(out, size, "%s", al_sort_word((enum al_sort)i));
+        (void)snprintf(out, size, "%s", al_sort_word((uint32_t)i));
     else
         (void)snprintf(out, size, "%2d %-8s %s", al_signals[i].number, al_signals[i].name, al_signals[i].what);
 }

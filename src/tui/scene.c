@@ -13,7 +13,7 @@
 
 static const char *const sort_words[] = {"GPU", "PID", "user", "role", "GPU memory", "SM", "CPU", "host memory", "time", "command"};
 
-const char *al_sort_word(enum al_sort sort) {
+const char *al_sort_word(uint32_t sort) {
     return sort_words[sort < AL_SORT_COUNT ? sort : 0];
 }
 

@@ -31,7 +31,7 @@ enum al_sort {
     AL_SORT_COMMAND,
     AL_SORT_COUNT
 };
-const char *al_sort_word(enum al_sort sort);
+const char *al_sort_word(uint32_t sort);
 
 struct al_scene_options {
     enum al_sort sort;
