@@ -68,6 +68,14 @@ def test_processes_are_as_old_as_in_the_session(alula, tmp_path):
         assert abs((datetime.datetime.fromisoformat(sample["time"]) - started[0]).total_seconds() - age) < 1
 
 
+def test_activity_counters_play(alula, recorded):
+    """As the README shows them, although the recording's first figures came two seconds after its start."""
+    out = alula("demo", "--speed", "8", "watch", "--for", "4s").stdout
+    assert re.search(r" 99 % .* SM  9\d %  tensor  5\d %  DRAM  3\d %  1 process", out)
+    doctor = alula("demo", "doctor").stdout
+    assert re.search(r"^(ok|note) +metrics_gpm .*", doctor, re.M)[1] == "ok"
+
+
 @pytest.mark.parametrize("args, words", [
     (["nonsense"], "no command nonsense"),
     (["demo"], "no command demo"),

@@ -115,9 +115,16 @@ struct nvml_gpm_sample {
     struct al_value value[GPM_METRICS];
 };
 
+// A recording begins before its first pair of samples: what it has not read yet is what it read first.
+static struct al_value gpm_value(const struct call *c, enum al_gpu_metric metric) {
+    struct al_value v = standin_value(c, metric);
+    for (int64_t ahead_ms = 500; ahead_ms <= 5000 && v.status == AL_STATUS_UNREAD; ahead_ms += 500)
+        v = al_scenario_value(c->s, c->gpu, metric, c->at_ns + ahead_ms * 1000000);
+    return v;
+}
+
 static bool gpm_there(const struct call *c) {
-    return standin_value(c, AL_GPU_GPM_SM).status == AL_STATUS_OK ||
-           standin_value(c, AL_GPU_GPM_GRAPHICS).status == AL_STATUS_OK;
+    return gpm_value(c, AL_GPU_GPM_SM).status == AL_STATUS_OK || gpm_value(c, AL_GPU_GPM_GRAPHICS).status == AL_STATUS_OK;
 }
 
 int nvmlGpmQueryDeviceSupport(struct nvml_device *d, struct nvml_gpm_support *out) {
@@ -155,7 +162,7 @@ static int fill(struct call *c, struct nvml_gpm_sample *sample) {
     sample->filled = true;
     sample->at_ns = c->at_ns;
     for (size_t i = 0; i < GPM_METRICS; i++)
-        sample->value[i] = standin_value(c, gpm_metrics[i].metric);
+        sample->value[i] = gpm_value(c, gpm_metrics[i].metric);
     return OK;
 }
 
