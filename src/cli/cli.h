@@ -91,6 +91,8 @@ void al_cli_signals(void);
 
 // "alula: ..." on stderr, one line, cleaned of control bytes.
 void al_cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Where a part of alula lies: below BUILD/src or below PREFIX. False when neither has it.
+bool al_cli_find_part(const char *name_built, const char *name_installed, char *out, size_t size);
 bool al_cli_use_color(const struct al_cli_options *o, FILE *stream);
 // Flushes stdout; a full disk or closed pipe becomes an exit status.
 int al_cli_flush(void);
@@ -102,6 +104,7 @@ struct al_command {
 };
 extern const struct al_command al_commands[]; // ends with name NULL
 
+int al_cmd_run(int argc, char **argv);
 int al_cmd_serve(int argc, char **argv);
 int al_cmd_stat(int argc, char **argv);
 int al_cmd_smi(int argc, char **argv);

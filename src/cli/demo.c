@@ -33,8 +33,7 @@ static const struct option long_options[] = {
     {0},
 };
 
-// The first of `names` below the folders where a build or an installation keeps it.
-static bool find_part(const char *name_built, const char *name_installed, char *out, size_t size) {
+bool al_cli_find_part(const char *name_built, const char *name_installed, char *out, size_t size) {
     char self[512];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len <= 0)
@@ -74,10 +73,11 @@ static int check_pace(const char *speed, const char *start) {
 
 static int set_environment(const char *scenario, const char *speed, const char *start) {
     char library[600], session[600], epoch[32];
-    if (!find_part("../tests/standin/libnvidia-ml.so.1", AL_LIBDIR "/alula/standin/libnvidia-ml.so.1", library,
-                   sizeof library))
+    if (!al_cli_find_part("../tests/standin/libnvidia-ml.so.1", AL_LIBDIR "/alula/standin/libnvidia-ml.so.1", library,
+                          sizeof library))
         return missing("stand-in driver");
-    if (!scenario && !find_part("../tests/h200-session.txt", AL_DATADIR "/alula/h200-session.txt", session, sizeof session))
+    if (!scenario &&
+        !al_cli_find_part("../tests/h200-session.txt", AL_DATADIR "/alula/h200-session.txt", session, sizeof session))
         return missing("recorded session");
     (void)snprintf(epoch, sizeof epoch, "%lld", (long long)al_monotonic_ns());
     if (setenv("ALULA_NVML_LIBRARY", library, 1) || setenv("ALULA_SCENARIO", scenario ? scenario : session, 1) ||

@@ -9,6 +9,7 @@
 const struct al_command al_commands[] = {
     {"top", "the full-screen view; also what plain alula shows on a terminal", al_cmd_top},
     {"watch", "one line a tick and a line a finding (text, JSON Lines)", al_cmd_watch},
+    {"run", "start a training job and say how its steps spend their time", al_cmd_run},
     {"serve", "answer over HTTP: /metrics for Prometheus, JSON, events", al_cmd_serve},
     {"record", "keep everything in one file, for months", al_cmd_record},
     {"replay", "play a recording as watch shows it", al_cmd_replay},

@@ -80,6 +80,17 @@
     X(sensor, enabled, BOOL, 1, 0, 1, "report stale or lost sensors and hanging driver calls")                         \
     X(sensor, stale_after, SECONDS, 5, 0.2, 3600, "age from which a reading is stale, and a driver call hangs")         \
     X(sensor, critical_after, SECONDS, 60, 1, 86400, "a driver call that hangs for this long is critical")             \
+    X(training, enabled, BOOL, 1, 0, 1, "judge a job's steps: waiting for data, communication, allocated memory")        \
+    X(training, steps, COUNT, 10, 3, 1000000, "steps before anything is said of them; the first is left out")          \
+    X(training, after, SECONDS, 2, 0, 86400, "time of such steps before anything is said of them")                     \
+    X(training, data_above, RATIO, 0.15, 0, 1, "share of wall time waiting for data that is a bottleneck")             \
+    X(training, communication_above, RATIO, 0.05, 0, 1, "share of wall time in exposed communication, likewise")       \
+    X(training, healthy_utilization, RATIO, 0.85, 0, 1, "GPU utilisation that is healthy")                             \
+    X(training, healthy_margin, RATIO, 0.05, 0, 1, "that may be missing from it")                                      \
+    X(training, healthy_data_below, RATIO, 0.05, 0, 1, "share of data waiting that is healthy")                        \
+    X(training, healthy_communication_below, RATIO, 0.03, 0, 1, "share of exposed communication that is healthy")      \
+    X(training, memory_readings, COUNT, 20, 10, 96, "blocks of steps with allocator figures before they are judged")   \
+    X(training, memory_growth_above, BYTES, 33554432, 0, 1e15, "growth of their floor that is reported")               \
     X(serve, anonymous, BOOL, 0, 0, 1, "answer without credentials too, without others' processes")                    \
     X(serve, insecure_listen, BOOL, 0, 0, 1, "listen beyond loopback also without tokens or users")                    \
     X(serve, dcgm_names, BOOL, 0, 0, 1, "dcgm-exporter's names and labels in /metrics too")                            \

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// alula run: starts a command unchanged and watches it from inside and outside.
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alula-version.h"
+#include "base/str.h"
+#include "cli/run.h"
+#include "host/command.h"
+#include "launch/end.h"
+
+#define TICK_NS (250 * AL_NS_PER_MS)
+// alula's own failures, as env, nohup and timeout answer.
+enum { STATUS_FAILED = 125, STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_FINDING = 3 };
+
+static const char help[] =
+    "Usage: alula run [options] -- COMMAND [ARGUMENT ...]\n"
+    "Starts COMMAND unchanged (swift, torchrun, accelerate, python, a script) and watches its steps, phases and memory from\n"
+    "the inside and its GPUs from the outside. Terminal, streams, signals and exit status are COMMAND's; alula writes to\n"
+    "stderr alone and leaves metrics_report.json in the output folder.\n\n"
+    "  --output-dir DIR    where metrics_report.json goes; default: what the trainer or --output_dir of COMMAND says\n"
+    "  --log-every N       a few lines every N steps: memory, times of the phases, GPU utilisation\n"
+    "  --record FILE       keep the GPUs' side in a recording (alula replay FILE)\n"
+    "  --fail-on LEVEL     exit with status 3 when COMMAND exits 0 but a finding of this level or above was raised\n"
+    "                      (info, warning, critical)\n"
+    "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
+    "  --preset debug      everything on: --log-every 1, --verbose\n"
+    "  --quiet             no start line, findings and summary; only why COMMAND died\n"
+    "  --verbose           at the end, what every rule thought\n"
+    "  --interval TIME     time between readings of the GPUs (default 500ms)\n"
+    "  --gpu LIST          only these GPUs: index, UUID or PCI id, separated by commas\n"
+    "  --config FILE       settings (YAML; see section training of alula check-config --print)\n"
+    "  --no-cmdline        never keep command lines\n"
+    "  --no-color, --color colours off or on; default: on a terminal without NO_COLOR\n"
+    "  --help              this text\n";
+
+static const char examples[] =
+    "\nExamples:\n"
+    "  alula run -- python train.py\n"
+    "  alula run --log-every 10 -- swift sft --model Qwen/Qwen2.5-7B-Instruct --output_dir output ...\n"
+    "  alula run --output-dir . -- torchrun --nproc_per_node 8 train.py\n"
+    "\nExit status: COMMAND's (its signal is raised again); 125 alula failed, 126 COMMAND cannot be run, 127 not found;\n"
+    "3 a finding of --fail-on; 2 bad option or config.\n";
+
+enum { OPT_OUTPUT = 1, OPT_LOG, OPT_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
+static const struct option long_options[] = {
+    {"output-dir", required_argument, NULL, OPT_OUTPUT},
+    {"log-every", required_argument, NULL, OPT_LOG},
+    {"record", required_argument, NULL, OPT_RECORD},
+    {"fail-on", required_argument, NULL, OPT_FAIL_ON},
+    {"model-size", required_argument, NULL, OPT_MODEL},
+    {"preset", required_argument, NULL, OPT_PRESET},
+    {"quiet", no_argument, NULL, OPT_QUIET},
+    {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"interval", required_argument, NULL, AL_OPT_INTERVAL},
+    {"gpu", required_argument, NULL, AL_OPT_GPU},
+    {"config", required_argument, NULL, AL_OPT_CONFIG},
+    {"no-cmdline", no_argument, NULL, AL_OPT_NO_CMDLINE},
+    {"no-color", no_argument, NULL, AL_OPT_NO_COLOR},
+    {"color", no_argument, NULL, AL_OPT_COLOR},
+    {"help", no_argument, NULL, AL_OPT_HELP},
+    {0},
+};
+
+static int usage_error(const char *format, const char *argument) {
+    al_cli_error(format, argument);
+    return al_error_exit_status(AL_E_INVALID);
+}
+
+static int take_model_size(double *ret, const char *argument) {
+    char digits[32];
+    size_t len = strlen(argument);
+    bool billions = len && (argument[len - 1] == 'B' || argument[len - 1] == 'b');
+    (void)al_str_copy_n(digits, sizeof digits, argument, len - billions);
+    if (!al_str_double(digits, ret) || *ret <= 0 || *ret > 10000)
+        return usage_error("--model-size %s: expected billions of parameters, such as 7B", argument);
+    return 0;
+}
+
+static int take_option(struct al_run *r, double *model_size, int option, const char *argument) {
+    switch (option) {
+    case OPT_OUTPUT: r->output_dir = argument; return *argument ? 0 : usage_error("--output-dir: a folder%s", "");
+    case OPT_LOG:
+        if (!al_str_u64(argument, &r->log_every) || !r->log_every)
+            return usage_error("--log-every %s: expected a number of steps", argument);
+        return 0;
+    case OPT_RECORD: r->record = argument; return 0;
+    case OPT_FAIL_ON:
+        r->fail_on = al_level_from_word(argument);
+        return r->fail_on < 0 ? usage_error("--fail-on %s: expected info, warning or critical", argument) : 0;
+    case OPT_MODEL: return take_model_size(model_size, argument);
+    case OPT_PRESET:
+        if (strcmp(argument, "debug") != 0)
+            return usage_error("--preset %s: expected debug", argument);
+        r->verbose = true;
+        r->log_every = r->log_every ? r->log_every : 1;
+        return 0;
+    case OPT_QUIET: r->quiet = true; return 0;
+    case OPT_VERBOSE: r->verbose = true; return 0;
+    default: return al_cli_common(&r->options, option, argument);
+    }
+}
+
+static void mask_command(struct al_run *r) {
+    struct al_buf b = AL_BUF_INIT;
+    for (size_t i = 0; r->argv[i]; i++)
+        al_buf_add(&b, r->argv[i], strlen(r->argv[i]) + 1);
+    if (r->options.no_cmdline)
+        (void)al_str_copy(r->command, sizeof r->command, "the command");
+    else if (b.data && !b.failed)
+        al_command_mask(b.data, b.len, r->command, sizeof r->command);
+    al_buf_free(&b);
+}
+
+static void prepare(struct al_run *r) {
+    r->start_ns = al_monotonic_ns();
+    r->start_realtime_ns = al_realtime_ns();
+    r->cpus = al_end_cpus();
+    r->oom_known = al_end_oom_kills(0, &r->oom_start) == 0;
+    r->level = -1;
+    r->ranks = calloc(AL_RUN_RANKS, sizeof *r->ranks);
+    r->linked = r->ranks && al_link_open(&r->link) == 0;
+    r->probed = al_cli_find_part("probe/libalula-probe.so", AL_LIBDIR "/alula/libalula-probe.so", r->probe,
+                                 sizeof r->probe) &&
+                al_cli_find_part("probe/hook/sitecustomize.py", AL_DATADIR "/alula/hook/sitecustomize.py", r->hook,
+                                 sizeof r->hook);
+    char *name = r->probed ? strrchr(r->hook, '/') : NULL;
+    if (name)
+        *name = '\0';
+    mask_command(r);
+}
+
+static int start(struct al_run *r) {
+    const struct al_job_options o = {.argv = r->argv,
+                                     .socket = r->linked ? r->link.path : NULL,
+                                     .probe = r->probed ? r->probe : NULL,
+                                     .hook = r->probed ? r->hook : NULL};
+    int error, result = al_job_start(&o, &r->job, &error);
+    if (!result)
+        return 0;
+    if (result == AL_E_NOENT)
+        al_cli_error("run: %s: command not found", r->argv[0]);
+    else
+        al_cli_error("run: %s: %s", r->argv[0], strerror(error));
+    return result == AL_E_NOENT ? STATUS_NOT_FOUND : result == AL_E_DENIED ? STATUS_NOT_EXECUTABLE : STATUS_FAILED;
+}
+
+static void wait_for_news(const struct al_run *r, int64_t until_ns) {
+    struct pollfd p[2 + AL_LINK_PENDING];
+    int64_t left = until_ns - al_monotonic_ns();
+    uint32_t count = 1;
+    p[0] = (struct pollfd){.fd = r->job.signal_fd, .events = POLLIN};
+    if (r->linked)
+        count += al_link_poll(&r->link, p + 1);
+    (void)poll(p, count, left > 0 ? (int)(left / AL_NS_PER_MS) + 1 : 0);
+}
+
+static void tick(struct al_run *r, int64_t now_ns) {
+    al_run_drain(r);
+    al_run_note_ends(r, now_ns);
+    al_run_look_for_workers(r, now_ns);
+    al_run_say_steps(r);
+    al_run_judge(r, true);
+}
+
+static void watch(struct al_run *r) {
+    int64_t due = al_monotonic_ns();
+    while (!r->job.ended) {
+        wait_for_news(r, due);
+        int64_t now = al_monotonic_ns();
+        // Who just ended is looked at before its status is reaped.
+        al_run_note_ends(r, now);
+        int told = al_job_signals(&r->job, al_run_note_orphan, r);
+        al_run_accept(r, now);
+        if (told) {
+            // The job may be killed before it is done: what is known now is kept.
+            al_run_drain(r);
+            al_run_report(r, false);
+        }
+        if (now < due)
+            continue;
+        tick(r, now);
+        due = now + TICK_NS;
+    }
+}
+
+static void finish(struct al_run *r) {
+    int64_t now = al_monotonic_ns();
+    al_run_accept(r, now);
+    al_run_drain(r);
+    al_run_note_ends(r, now);
+    for (uint32_t i = 0; i < r->rank_count; i++) // its own child told how it ended
+        if (r->ranks[i]->pid == r->job.pid) {
+            r->ranks[i]->status = r->job.status;
+            r->ranks[i]->status_known = r->ranks[i]->ended = true;
+            if (!r->ranks[i]->ended_ns)
+                r->ranks[i]->ended_ns = now;
+        }
+    al_run_device_stop(r);
+    al_run_say_steps(r);
+    al_run_report(r, true);
+    al_run_say_end(r);
+    if (r->linked)
+        al_link_close(&r->link);
+    al_job_done(&r->job);
+}
+
+static int run(struct al_run *r, double model_size) {
+    struct al_config config;
+    int status = al_cli_load_config(r->options.config, &config);
+    if (status)
+        return status;
+    r->settings = config.settings;
+    if (model_size > 0)
+        r->settings.memory_model_size = model_size;
+    prepare(r);
+    status = start(r);
+    if (status) {
+        if (r->linked)
+            al_link_close(&r->link);
+        free(r->ranks);
+        return status;
+    }
+    al_run_say_start(r);
+    al_run_device_start(r);
+    watch(r);
+    finish(r);
+    int level = r->level > r->device.level ? r->level : r->device.level;
+    if (r->job.status == 0 && r->fail_on >= 0 && level >= r->fail_on)
+        _exit(STATUS_FINDING);
+    al_job_exit_as(&r->job);
+}
+
+int al_cmd_run(int argc, char **argv) {
+    struct al_run *r = calloc(1, sizeof *r);
+    double model_size = 0;
+    int option, status = 0;
+    if (!r)
+        return STATUS_FAILED;
+    r->options = (struct al_cli_options)AL_CLI_OPTIONS_INIT;
+    r->fail_on = -1;
+    while (!status && (option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1) {
+        if (option == AL_OPT_HELP || option == 'h') {
+            printf("%s%s", help, examples);
+            free(r);
+            return al_cli_flush();
+        }
+        status = take_option(r, &model_size, option, optarg);
+    }
+    if (status < 0)
+        status = al_error_exit_status(AL_E_INVALID);
+    if (!status && optind >= argc)
+        status = usage_error("run: name the command, as in alula run -- python train.py%s", "");
+    if (!status) {
+        r->argv = argv + optind;
+        status = run(r, model_size);
+    }
+    free(r);
+    return status;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_end.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/str.h"
+#include "detect/say.h"
+#include "launch/end.h"
+
+#define TOGETHER_NS (50 * AL_NS_PER_MS) // ends within this are not put in an order by when they were seen
+
+void al_run_status_words(int status, char *out, size_t size) {
+    char name[32];
+    if (WIFSIGNALED(status)) {
+        al_end_signal(WTERMSIG(status), name, sizeof name);
+        (void)snprintf(out, size, "%s%s", name, WCOREDUMP(status) ? " (core dumped)" : "");
+    } else {
+        (void)snprintf(out, size, "exit status %d", WEXITSTATUS(status));
+    }
+}
+
+bool al_run_ended_well(const struct al_run_rank *k) {
+    if (k->status_known && k->status != 0)
+        return false;
+    return !k->tally.text[AL_TEXT_ERROR][0] && !(k->tally.exited && k->tally.exit_kind != 0);
+}
+
+static uint64_t oom_kills(const struct al_run *r) {
+    uint64_t now;
+    return r->oom_known && al_end_oom_kills(0, &now) == 0 && now > r->oom_start ? now - r->oom_start : 0;
+}
+
+void al_run_cause(const struct al_run *r, const struct al_run_rank *k, char *out, size_t size) {
+    const struct al_tally *t = &k->tally;
+    struct al_buf b = AL_BUF_INIT;
+    char words[64];
+    if (t->text[AL_TEXT_ERROR][0]) {
+        al_buf_str(&b, t->text[AL_TEXT_ERROR]);
+        if (t->text[AL_TEXT_WHERE][0])
+            al_buf_printf(&b, " (%s)", t->text[AL_TEXT_WHERE]);
+    }
+    if (k->status_known) {
+        al_run_status_words(k->status, words, sizeof words);
+        al_buf_printf(&b, "%s%s", b.len ? ", " : "", words);
+    } else if (t->exited && t->exit_kind == 2) {
+        al_end_signal((int)t->exit_value, words, sizeof words);
+        al_buf_printf(&b, "%s%s", b.len ? ", " : "", words);
+    } else if (!b.len) {
+        al_buf_str(&b, t->exited ? "an exit of its own" : "a cause that left no trace (its parent took the status)");
+    }
+    bool killed = k->status_known && WIFSIGNALED(k->status) && WTERMSIG(k->status) == SIGKILL;
+    if (killed && oom_kills(r))
+        al_buf_str(&b, ": the kernel's out-of-memory killer was at work in the job's cgroup");
+    (void)al_str_copy(out, size, b.data ? b.data : "");
+    al_buf_free(&b);
+}
+
+// When it began to end: its own word, else when its end was seen.
+static int64_t ended_at(const struct al_run_rank *k) {
+    return k->tally.exited && k->tally.exit_ns && k->tally.exit_ns < k->ended_ns ? k->tally.exit_ns : k->ended_ns;
+}
+
+static const struct al_run_rank *first_dead(const struct al_run *r, bool *ret_sure) {
+    const struct al_run_rank *first = NULL, *second = NULL;
+    for (uint32_t i = 0; i < r->rank_count; i++) {
+        const struct al_run_rank *k = r->ranks[i];
+        if (!k->ended || al_run_ended_well(k))
+            continue;
+        if (!first || ended_at(k) < ended_at(first)) {
+            second = first;
+            first = k;
+        } else if (!second || ended_at(k) < ended_at(second)) {
+            second = k;
+        }
+    }
+    *ret_sure = !second || ended_at(second) - ended_at(first) > TOGETHER_NS || (first && first->tally.exited);
+    return first;
+}
+
+static void rank_name(struct al_buf *b, const struct al_run_rank *k) {
+    if (k->tally.rank >= 0)
+        al_buf_printf(b, "rank %lld (pid %d)", (long long)k->tally.rank, (int)k->pid);
+    else
+        al_buf_printf(b, "pid %d", (int)k->pid);
+}
+
+static void where(struct al_buf *b, const struct al_run_rank *k) {
+    const struct al_tally *t = &k->tally;
+    if (!al_tally_trains(t)) {
+        al_buf_str(b, "before its first step");
+        return;
+    }
+    enum al_phase_kind phase = al_tally_phase(t);
+    const char *word = phase != AL_IN_OTHER ? al_part_word((int)phase) : t->between ? "between steps" : "outside every phase";
+    al_buf_printf(b, "in %s%sstep %lld", word, t->between && phase == AL_IN_OTHER ? ", after " : " of ",
+                  (long long)(t->between && phase == AL_IN_OTHER ? t->step : t->step + 1));
+}
+
+void al_run_say_post_mortem(const struct al_run *r, struct al_buf *b) {
+    char words[700];
+    bool sure = true;
+    if (r->job.status == 0)
+        return;
+    al_run_status_words(r->job.status, words, sizeof words);
+    al_buf_printf(b, "alula: the job ended with %s", words);
+    const struct al_run_rank *first = first_dead(r, &sure);
+    if (first) {
+        al_buf_printf(b, "; %s: ", sure ? "first to die" : "first seen dead (others within 50 ms)");
+        rank_name(b, first);
+        al_run_cause(r, first, words, sizeof words);
+        al_buf_str(b, ", of ");
+        al_term_string(b, words);
+    } else if (oom_kills(r)) {
+        al_buf_str(b, "; the kernel's out-of-memory killer was at work in its cgroup");
+    }
+    al_buf_char(b, '\n');
+    for (uint32_t i = 0, shown = 0; i < r->rank_count && shown < 64; i++) {
+        const struct al_run_rank *k = r->ranks[i];
+        if (!k->tally.hello && !al_tally_trains(&k->tally))
+            continue;
+        shown++;
+        al_buf_str(b, "alula:   ");
+        rank_name(b, k);
+        al_buf_str(b, k->ended ? " was " : " is still alive, ");
+        where(b, k);
+        if (k != first && k->ended && !al_run_ended_well(k)) {
+            al_run_cause(r, k, words, sizeof words);
+            al_buf_str(b, "; ");
+            al_term_string(b, words);
+        }
+        al_buf_char(b, '\n');
+    }
+}

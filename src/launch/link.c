@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+#define SILENT_NS 5000000000LL // a connection that says nothing for so long is dropped
+
+static int make_dir(struct al_link *l) {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *const places[] = {runtime && *runtime == '/' ? runtime : NULL, "/tmp"};
+    for (int i = 0; i < 2; i++) {
+        if (!places[i] || snprintf(l->dir, sizeof l->dir, "%s/alula-run-XXXXXX", places[i]) >= (int)sizeof l->dir)
+            continue;
+        if (mkdtemp(l->dir)) // 0700
+            return 0;
+    }
+    l->dir[0] = '\0';
+    return errno == EACCES ? AL_E_DENIED : AL_E_IO;
+}
+
+int al_link_open(struct al_link *l) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memset(l, 0, sizeof *l);
+    l->listen_fd = -1;
+    for (int i = 0; i < AL_LINK_PENDING; i++)
+        l->pending[i].fd = -1;
+    int result = make_dir(l);
+    if (result)
+        return result;
+    (void)snprintf(l->path, sizeof l->path, "%s/ring", l->dir);
+    memcpy(address.sun_path, l->path, strlen(l->path) + 1);
+    l->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
+    if (l->listen_fd < 0 || setsockopt(l->listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) ||
+        bind(l->listen_fd, (const struct sockaddr *)&address, sizeof address) || listen(l->listen_fd, 128)) {
+        al_link_close(l);
+        return AL_E_IO;
+    }
+    return 0;
+}
+
+void al_link_close(struct al_link *l) {
+    if (l->listen_fd >= 0)
+        (void)close(l->listen_fd);
+    l->listen_fd = -1;
+    for (int i = 0; i < AL_LINK_PENDING; i++) {
+        if (l->pending[i].fd >= 0)
+            (void)close(l->pending[i].fd);
+        l->pending[i].fd = -1;
+    }
+    if (l->path[0])
+        (void)unlink(l->path);
+    if (l->dir[0])
+        (void)rmdir(l->dir);
+    l->path[0] = l->dir[0] = '\0';
+}
+
+uint32_t al_link_poll(const struct al_link *l, struct pollfd *ret) {
+    uint32_t count = 0;
+    if (l->listen_fd < 0)
+        return 0;
+    ret[count++] = (struct pollfd){.fd = l->listen_fd, .events = POLLIN};
+    for (int i = 0; i < AL_LINK_PENDING; i++)
+        if (l->pending[i].fd >= 0)
+            ret[count++] = (struct pollfd){.fd = l->pending[i].fd, .events = POLLIN};
+    return count;
+}
+
+static void accept_all(struct al_link *l, int64_t now_ns) {
+    for (int i = 0; i < AL_LINK_PENDING; i++) {
+        if (l->pending[i].fd >= 0)
+            continue;
+        int fd = accept4(l->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        const int on = 1;
+        (void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+        l->pending[i].fd = fd;
+        l->pending[i].since_ns = now_ns;
+    }
+}
+
+static bool is_sealed(int fd) {
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+// Takes the descriptors and credentials of a message; descriptors beyond the first are closed.
+static void take_control(struct msghdr *m, struct al_link_guest *g, struct ucred *who) {
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET)
+            continue;
+        if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len >= CMSG_LEN(sizeof *who))
+            memcpy(who, CMSG_DATA(c), sizeof *who);
+        if (c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (g->ring_fd < 0)
+                g->ring_fd = fd;
+            else
+                (void)close(fd);
+        }
+    }
+}
+
+// 1: nothing yet; 0: a guest; negative: refused.
+static int greet(int fd, struct al_link_guest *g) {
+    union {
+        char bytes[256];
+        struct cmsghdr align;
+    } control;
+    struct ucred who = {.pid = 0, .uid = (uid_t)-1};
+    struct iovec part = {&g->hello, sizeof g->hello};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    g->ring_fd = -1;
+    ssize_t len = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return 1;
+    if (len >= 0)
+        take_control(&m, g, &who);
+    bool ours = who.uid == geteuid() || who.uid == 0;
+    if (len == sizeof g->hello && memcmp(g->hello.magic, AL_RING_HELLO_MAGIC, sizeof g->hello.magic) == 0 && ours &&
+        who.pid > 0 && g->ring_fd >= 0 && is_sealed(g->ring_fd)) {
+        g->pid = who.pid;
+        g->connection_fd = fd;
+        return 0;
+    }
+    if (g->ring_fd >= 0)
+        (void)close(g->ring_fd);
+    return AL_E_DENIED;
+}
+
+int al_link_take(struct al_link *l, int64_t now_ns, struct al_link_guest *ret) {
+    if (l->listen_fd < 0)
+        return AL_E_AGAIN;
+    accept_all(l, now_ns);
+    for (int i = 0; i < AL_LINK_PENDING; i++) {
+        if (l->pending[i].fd < 0)
+            continue;
+        int result = greet(l->pending[i].fd, ret);
+        if (result == 1 && now_ns - l->pending[i].since_ns < SILENT_NS)
+            continue;
+        if (result != 0) {
+            (void)close(l->pending[i].fd);
+            l->refused++;
+        }
+        l->pending[i].fd = -1;
+        if (result == 0)
+            return 0;
+    }
+    return AL_E_AGAIN;
+}

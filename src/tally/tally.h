@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events of one training process -> totals. Two partitions, never mixed: its host timeline and its GPU time. Pure.
+#ifndef AL_TALLY_TALLY_H
+#define AL_TALLY_TALLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/event.h"
+#include "tally/floor.h"
+
+// Parts of the host timeline: the phases, and the time between a step's end and the next one's begin that no phase names
+// (reading the loss, which waits for the GPU; callbacks; own logging).
+enum { AL_PART_BETWEEN = AL_PHASE_COUNT, AL_PART_COUNT };
+const char *al_part_word(int part); // "data" ... "between_steps"
+
+#define AL_TALLY_DEPTH 32   // open phases; deeper ones count for the innermost that has room
+#define AL_TALLY_RECENT 32  // steps that the live view looks back on
+#define AL_TALLY_DEVICES 16
+#define AL_TALLY_TEXT 512
+
+// Parts sum to the wall time exactly; part_ns[AL_IN_OTHER] is the remainder that nothing explains.
+struct al_tally_span {
+    int64_t wall_ns, part_ns[AL_PART_COUNT];
+};
+
+struct al_tally_memory {
+    int32_t device;
+    bool known[AL_ALLOCATOR_COUNT];
+    int64_t last[AL_ALLOCATOR_COUNT], most[AL_ALLOCATOR_COUNT], first[AL_ALLOCATOR_COUNT];
+    struct al_floor allocated, reserved; // lowest values over the steps
+};
+
+struct al_tally {
+    bool hello;
+    int64_t rank, world; // -1 unknown
+    int64_t first_ns, last_ns; // first and last event; 0 none
+    int64_t begin_ns;    // training began: the first phase, or the first step's end where no phase is known
+    int64_t step_end_ns; // the last step's end
+    int64_t epoch;       // -1 none seen
+    int64_t step;        // number of the last step
+
+    uint64_t done, skipped, aborted, micro; // steps by their state; micro-steps are parts of a step
+    int64_t samples;
+    bool samples_unknown; // some step did not say how many
+    uint64_t events, lost, unmatched; // unmatched: ends without a begin
+
+    struct al_tally_span total;   // of whole steps: from begin_ns to step_end_ns
+    struct al_tally_span current; // since then
+    struct al_tally_span first;   // the first step: warm-up
+    struct al_tally_span recent[AL_TALLY_RECENT]; // ring of the last steps
+    uint32_t recent_next, recent_count;
+    int64_t last_step_wall_ns, longest_ns, shortest_ns;
+    struct al_tally_span last_step;
+
+    int64_t gpu_ns[AL_PHASE_COUNT]; // between CUDA events
+    int64_t gpu_step[AL_PHASE_COUNT]; // the last step's
+    uint64_t gpu_steps;             // steps that were so measured
+    int64_t gpu_last_step;
+
+    uint8_t open[AL_TALLY_DEPTH]; // enum al_phase_kind
+    uint32_t depth;
+    bool between;
+    int64_t cursor_ns;
+
+    uint32_t device_count;
+    struct al_tally_memory memory[AL_TALLY_DEVICES];
+    int64_t oom_count; // OOMS as last told, all devices
+
+    bool exited;
+    uint16_t exit_kind; // 0 normal, 1 exception, 2 signal
+    int64_t exit_value, exit_ns;
+    char text[AL_TEXT_METRICS + 1][AL_TALLY_TEXT]; // by enum al_text; one line each, "" when not told
+};
+
+void al_tally_init(struct al_tally *t);
+// One record; TEXT records go to al_tally_text. Unknown kinds and codes are counted and left alone.
+void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t code, int32_t device, int64_t a, int64_t b);
+void al_tally_text(struct al_tally *t, uint16_t code, const char *text, size_t len);
+void al_tally_lost(struct al_tally *t, uint64_t lost); // records lost so far
+
+// Innermost open phase (OTHER when none).
+enum al_phase_kind al_tally_phase(const struct al_tally *t);
+// Steps that ended, whatever their state but micro.
+uint64_t al_tally_steps(const struct al_tally *t);
+// Sum of the recent steps; returns how many.
+uint32_t al_tally_recent(const struct al_tally *t, struct al_tally_span *ret);
+// Whether the process trains: it has ended a step or opened a phase.
+bool al_tally_trains(const struct al_tally *t);
+// GPU time over wall time of the measured steps: an estimate. False when no step was measured.
+bool al_tally_gpu_ratio(const struct al_tally *t, double *ret);
+// A number of the trainer's own closing metrics, such as "train_runtime".
+bool al_tally_metric(const struct al_tally *t, const char *key, double *ret);
+// Greatest ALLOCATED_PEAK of any device, in bytes; false when the allocator was never read.
+bool al_tally_peak(const struct al_tally *t, double *ret);
+
+#endif
