@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrappers: each calls what it wraps with the same arguments and lets results and exceptions through."""
+
+import functools
+
+from . import loop, process, words
+
+
+def _wrapper(original):
+    """functools.wraps, and for torch.compile: never traced, as the originals break a graph by themselves."""
+    def decorate(wrapped):
+        wrapped = functools.wraps(original)(wrapped)
+        wrapped._torchdynamo_disable = True
+        wrapped._alula = True
+        return wrapped
+    return decorate
+
+
+def _replace(owner, name, make):
+    original = getattr(owner, name, None)
+    if callable(original) and not getattr(original, "_alula", False):
+        setattr(owner, name, make(original))
+
+
+def count(batch):
+    """Samples in a batch: the first dimension of its first tensor; 0 when it has none."""
+    try:
+        for _ in range(3):
+            if isinstance(batch, (list, tuple)):
+                batch = batch[0]
+            elif hasattr(batch, "shape"):
+                return int(batch.shape[0])
+            else:
+                batch = next(iter(batch.values()))
+    except Exception:
+        pass
+    return 0
+
+
+def autograd(module):
+    def make(backward):
+        @_wrapper(backward)
+        def wrapped(*args, **kwargs):
+            if not loop.backward_begin():
+                return backward(*args, **kwargs)
+            result = backward(*args, **kwargs)
+            loop.backward_end()
+            return result
+        return wrapped
+    _replace(module, "backward", make)  # Tensor.backward looks it up here
+
+
+def optimizer(module):
+    module.register_optimizer_step_pre_hook(loop.optimizer_pre_hook)
+    module.register_optimizer_step_post_hook(loop.optimizer_post_hook)
+
+
+def grad_scaler(module):
+    def make(step):
+        @_wrapper(step)
+        def wrapped(self, optimizer, *args, **kwargs):
+            if not loop.scaler_begin():
+                return step(self, optimizer, *args, **kwargs)
+            try:
+                result = step(self, optimizer, *args, **kwargs)
+            except BaseException:
+                loop.scaler_end(optimizer, True)
+                raise
+            loop.scaler_end(optimizer, False)
+            return result
+        return wrapped
+    if "step" in vars(module.GradScaler):  # the older name inherits it nowadays
+        _replace(module.GradScaler, "step", make)
+
+
+def _make_next(fetch):
+    @_wrapper(fetch)
+    def wrapped(self):
+        if not loop.data_begin():
+            try:
+                return fetch(self)
+            except StopIteration:
+                loop.loader_ends(False)
+                raise
+        try:
+            batch = fetch(self)
+        except StopIteration:
+            loop.loader_ends(True)
+            raise
+        except BaseException:
+            loop.data_raised()
+            raise
+        if id(self) != loop.iterator:
+            loop.loader_changes(self)
+        loop.data_end(count(batch), True)
+        return batch
+    return wrapped
+
+
+def _make_data(function):
+    """A part of the wait that gives no batch by itself."""
+    @_wrapper(function)
+    def wrapped(*args, **kwargs):
+        if not loop.data_begin():
+            return function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException:
+            loop.data_raised()
+            raise
+        loop.data_end(0, False)
+        return result
+    return wrapped
+
+
+def dataloader(module):
+    _replace(module._BaseDataLoaderIter, "__next__", _make_next)
+    _replace(module.DataLoader, "__iter__", _make_data)  # starts workers
+
+
+def _around(code):
+    def make(function):
+        @_wrapper(function)
+        def wrapped(*args, **kwargs):
+            if not loop.enter(code):
+                return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                loop.leave(code)
+        return wrapped
+    return make
+
+
+def _make_training_step(training_step):
+    @_wrapper(training_step)
+    def wrapped(self, model, inputs, *args, **kwargs):
+        loop.forward_begin(count(inputs))
+        result = training_step(self, model, inputs, *args, **kwargs)
+        loop.forward_end()
+        return result
+    return wrapped
+
+
+def _tell_metrics(output):
+    import json
+    metrics = getattr(output, "metrics", None)
+    if loop.probe is not None and isinstance(metrics, dict):
+        process.tell(loop.probe, words.METRICS, json.dumps(metrics, default=str))
+
+
+def _make_train(train):
+    @_wrapper(train)
+    def wrapped(self, *args, **kwargs):
+        import os
+        loop.trainer += 1
+        try:
+            if not loop.quiet and (loop.owner is not None or loop.ours()):
+                process.tell_source(loop, "transformers.Trainer")
+                process.tell(loop.probe, words.OUTPUT_DIR, os.path.abspath(self.args.output_dir))
+        except Exception:
+            pass
+        try:
+            output = train(self, *args, **kwargs)
+        finally:
+            loop.trainer -= 1
+        try:
+            _tell_metrics(output)
+        except Exception:
+            pass
+        return output
+    return wrapped
+
+
+def _make_epoch_begin(function):
+    @_wrapper(function)
+    def wrapped(self, args, state, *rest, **kwargs):
+        try:
+            if loop.probe is not None and not loop.quiet:
+                loop.probe.mark(words.EPOCH, 0, -1, int(state.epoch or 0), 0)
+        except Exception:
+            pass
+        return function(self, args, state, *rest, **kwargs)
+    return wrapped
+
+
+def trainer(module):
+    cls = module.Trainer
+    for name, make in (("train", _make_train), ("get_batch_samples", _make_data), ("training_step", _make_training_step),
+                       ("evaluate", _around(words.EVALUATION)), ("predict", _around(words.EVALUATION)),
+                       ("_save_checkpoint", _around(words.SAVE)), ("save_model", _around(words.SAVE)),
+                       ("log", _around(words.LOG))):
+        _replace(cls, name, make)
+    _replace(module.CallbackHandler, "on_epoch_begin", _make_epoch_begin)
+
+
+PATCHES = {
+    "torch.autograd": autograd,
+    "torch.optim.optimizer": optimizer,
+    "torch.utils.data.dataloader": dataloader,
+    "torch.amp.grad_scaler": grad_scaler,
+    "torch.cuda.amp.grad_scaler": grad_scaler,
+    "transformers.trainer": trainer,
+}

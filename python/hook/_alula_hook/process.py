@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process around the loop: brought up at the first mark, told of at the end."""
+
+import atexit
+import os
+import sys
+
+from . import log, words
+
+VERSIONS = ("torch", "transformers", "accelerate", "peft", "trl", "swift", "deepspeed", "lightning", "pytorch_lightning")
+ONE_LINE = 1000
+
+devices = ""  # "device0=GPU-…" once CUDA is there
+source = ""
+
+
+def _number(name, unknown):
+    try:
+        return int(os.environ.get(name, ""))
+    except ValueError:
+        return unknown
+
+
+def rank_and_world():
+    dist = sys.modules.get("torch.distributed")
+    try:
+        if dist is not None and dist.is_available() and dist.is_initialized():
+            return dist.get_rank(), dist.get_world_size()
+    except Exception:
+        pass
+    return _number("RANK", -1), _number("WORLD_SIZE", 0)
+
+
+def framework():
+    parts = []
+    for name in VERSIONS:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            parts.append("%s=%s" % (name, version))
+    torch = sys.modules.get("torch")
+    cuda = getattr(getattr(torch, "version", None), "cuda", None)
+    if cuda:
+        parts.append("cuda=%s" % cuda)
+    if devices:
+        parts.append(devices)
+    return " ".join(parts)
+
+
+def tell(probe, code, text):
+    try:
+        probe.text(code, " ".join(str(text).split("\n"))[:2000])
+    except Exception:
+        log("cannot tell")
+
+
+def tell_source(loop, text):
+    global source
+    if text != source and loop.probe is not None:
+        source = text
+        tell(loop.probe, words.SOURCE, text)
+        tell(loop.probe, words.FRAMEWORK, framework())
+
+
+def is_worker():
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return getattr(worker, "_worker_info", None) is not None
+
+
+def activate(loop):
+    """At the process's first mark. Whatever fails here switches the hook off for good."""
+    try:
+        torch = sys.modules["torch"]
+        if is_worker():
+            raise RuntimeError("a DataLoader worker")
+        from .probe import Probe
+        probe = Probe()
+        loop.grad_enabled = torch.is_grad_enabled
+        loop.cuda = getattr(torch, "cuda", None)
+        rank, world = rank_and_world()
+        probe.mark(words.HELLO, words.VERSION, -1, rank, world)
+        loop.probe, loop.turn = probe, probe.turn
+        tell_source(loop, "transformers.Trainer" if loop.trainer else "torch.optim hook, forward inferred")
+        os.register_at_fork(after_in_child=lambda: forked(loop))
+        atexit.register(ends, loop)
+    except Exception:
+        loop.quiet = loop.NEVER
+        log("switched off")
+
+
+def forked(loop):
+    loop.quiet = loop.NEVER
+    loop.gpu = loop.cuda = None
+    try:
+        loop.probe.forked()
+    except Exception:
+        pass
+
+
+def where(traceback):
+    """file:line function of the innermost frame that is not a library's or the hook's, else of the innermost."""
+    here = os.path.dirname(__file__)
+    place = last = ""
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not code.co_filename.startswith(here):
+            last = "%s:%d %s" % (code.co_filename, traceback.tb_lineno, code.co_name)
+            if "site-packages" not in last and "dist-packages" not in last and not last.startswith("<"):
+                place = last
+        traceback = traceback.tb_next
+    return place or last
+
+
+def ends(loop):
+    """The interpreter keeps an exception that nobody caught in sys.last_value, whatever sys.excepthook the host has: so
+    that one is left alone. The exit status of a normal end is not known here."""
+    if loop.probe is None or loop.quiet == loop.NEVER:
+        return
+    try:
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if error is None:
+            loop.probe.mark(words.EXIT, words.EXIT_NORMAL, -1, -1, 0)
+            return
+        tell(loop.probe, words.ERROR, ("%s: %s" % (type(error).__name__, error))[:ONE_LINE])
+        tell(loop.probe, words.WHERE, where(error.__traceback__)[:ONE_LINE])
+        if isinstance(error, KeyboardInterrupt):
+            loop.probe.mark(words.EXIT, words.EXIT_SIGNAL, -1, 2, 0)
+        else:
+            loop.probe.mark(words.EXIT, words.EXIT_EXCEPTION, -1, 1, 0)
+    except Exception:
+        log("cannot tell of the end")

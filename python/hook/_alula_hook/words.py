@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of src/model/event.h and src/probe/probe.h (a test compares them)."""
+
+VERSION = 1  # of the records, in HELLO
+
+HELLO, EPOCH, GPU_TIME, MEMORY, EXIT = 1, 5, 6, 7, 8
+DATA, FORWARD, BACKWARD, OPTIMIZER, EVALUATION, SAVE, LOG = 1, 2, 3, 4, 5, 6, 7
+DONE, MICRO, SKIPPED, ABORTED = 0, 1, 2, 3
+FRAMEWORK, OUTPUT_DIR, ERROR, WHERE, SOURCE, METRICS = 0, 1, 2, 3, 4, 5
+EXIT_NORMAL, EXIT_EXCEPTION, EXIT_SIGNAL = 0, 1, 2
+
+# Allocator figures in the order of their codes, as paths into torch's nested statistics.
+FIGURES = (
+    ("allocated_bytes", "all", "current"), ("allocated_bytes", "all", "peak"),
+    ("reserved_bytes", "all", "current"), ("reserved_bytes", "all", "peak"),
+    ("active_bytes", "all", "current"), ("inactive_split_bytes", "all", "current"),
+    ("segment", "all", "current"), ("num_alloc_retries",), ("num_ooms",),
+)
+
+
+def end(phase):
+    return phase + 1
+
+
+def begin(phase):
+    return (phase + 1) << 8
+
+
+def step(state):
+    return (state + 1) << 16
+
+
+SAMPLES_SHIFT = 24
+SAMPLES_MOST = 0xffffffff
