@@ -6,7 +6,7 @@ _alula_options() {
     case $1 in
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
-    serve) echo "--listen --dcgm-names --max-processes --insecure-listen --interval $common" ;;
+    serve) echo "--listen --dcgm-names --max-processes --pod-resources --insecure-listen --interval $common" ;;
     record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval $common" ;;
     replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;
     export) echo "--format -o --output --force --from --to --gpu --redact --help" ;;

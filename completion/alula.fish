@@ -88,6 +88,7 @@ complete -c alula -n '__alula_is plot' -l ascii
 complete -c alula -n '__alula_is serve' -l listen -x
 complete -c alula -n '__alula_is serve' -l dcgm-names
 complete -c alula -n '__alula_is serve' -l max-processes -x
+complete -c alula -n '__alula_is serve' -l pod-resources -r
 complete -c alula -n '__alula_is serve' -l insecure-listen
 
 complete -c alula -n '__alula_is stat' -s c -l show-cmd

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "detect/detect.h"
 #include "detect/xid.h"
+#include "pods/pods.h"
 #include "push/push.h"
 #include "serve/notify.h"
 #include "serve/serve.h"
@@ -18,6 +19,7 @@ static const char help[] =
     "  --listen ADDR:PORT  where to listen (default 127.0.0.1:9810; :9810 is every address)\n"
     "  --dcgm-names        dcgm-exporter's names and labels too, for dashboards made for them\n"
     "  --max-processes N   processes with series of their own (default 64); the rest are summed as pid=\"other\"\n"
+    "  --pod-resources SOCKET  ask the kubelet which pods hold the GPUs (" AL_PODS_SOCKET ")\n"
     "  --insecure-listen   beyond loopback also without tokens or users\n\n";
 
 static const char examples[] =
@@ -35,17 +37,20 @@ struct serve {
     struct al_serve_options o;
     struct al_serve *serve;
     struct al_push *push; // NULL: nothing is pushed
+    const char *pod_socket; // NULL: no kubelet is asked
+    struct al_pods *pods;
     const char *listen; // of the command line
     bool dcgm_names, insecure_listen;
     int64_t max_processes; // -1: the config's
 };
 
-enum { OPT_LISTEN = 1, OPT_DCGM, OPT_PROCESSES, OPT_INSECURE };
+enum { OPT_LISTEN = 1, OPT_DCGM, OPT_PROCESSES, OPT_INSECURE, OPT_PODS };
 static const struct option long_options[] = {
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"dcgm-names", no_argument, NULL, OPT_DCGM},
     {"max-processes", required_argument, NULL, OPT_PROCESSES},
     {"insecure-listen", no_argument, NULL, OPT_INSECURE},
+    {"pod-resources", required_argument, NULL, OPT_PODS},
     AL_CLI_COMMON_OPTIONS,
     {0},
 };
@@ -61,6 +66,7 @@ static int take_option(struct serve *s, struct al_cli_options *o, int option, co
     case OPT_LISTEN: s->listen = argument; return 0;
     case OPT_DCGM: s->dcgm_names = true; return 0;
     case OPT_INSECURE: s->insecure_listen = true; return 0;
+    case OPT_PODS: s->pod_socket = argument; return 0;
     case OPT_PROCESSES:
         if (!al_str_i64(argument, &s->max_processes) || s->max_processes < 0 || s->max_processes > 4096)
             return usage_error("--max-processes %s: expected a number from 0 to 4096", argument);
@@ -112,6 +118,8 @@ static void fill_options(struct serve *s) {
         .xid_text = xid_text,
         .push_stats = s->push ? al_push_stats : NULL,
         .push = s->push,
+        .pods_read = s->pods ? al_pods_read : NULL,
+        .pods = s->pods,
     };
 }
 
@@ -147,6 +155,8 @@ static int run(struct serve *s, const struct al_cli_options *o) {
         al_cli_close(&s->session);
         return status;
     }
+    if (s->pod_socket && al_pods_new(s->pod_socket, &s->pods))
+        al_cli_error("--pod-resources %s: the path is too long for a socket; no kubelet is asked", s->pod_socket);
     fill_options(s);
     al_cli_signals();
     int result = al_serve_new(&s->o, &s->serve, error, sizeof error);
@@ -156,6 +166,8 @@ static int run(struct serve *s, const struct al_cli_options *o) {
     } else {
         (void)al_collect_add_sink(s->session.collect, al_serve_sink(s->serve));
         (void)al_collect_add_sink(s->session.collect, &s->sink);
+        if (s->pods)
+            (void)al_collect_add_sink(s->session.collect, al_pods_sink(s->pods));
         al_cli_error("serving on %s", al_serve_url(s->serve));
         (void)al_notify("READY=1");
         result = al_collect_run(s->session.collect, 0, &al_cli_stop);
@@ -166,6 +178,7 @@ static int run(struct serve *s, const struct al_cli_options *o) {
     }
     s->serve = al_serve_free(s->serve);
     s->push = al_push_free(s->push);
+    s->pods = al_pods_free(s->pods);
     s->session.hang_status = status;
     al_cli_close(&s->session);
     return status;

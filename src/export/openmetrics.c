@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "export/openmetrics_write.h"
 
 static enum al_om_type type_of(const struct al_metric_info *info) {
@@ -93,6 +94,36 @@ static void process_counts(struct al_om *o, const struct al_snapshot *s) {
             al_om_gpu_value(o, i, counts[i]);
 }
 
+// A device plugin names a device by UUID or, when set up so, by the driver's index.
+static bool is_of_gpu(const struct al_pod_use *use, const struct al_gpu_info *g) {
+    uint64_t index;
+    if (al_str_equal(use->device, g->uuid))
+        return true;
+    return !g->is_mig && al_str_starts(use->resource, "nvidia.com/") && al_str_u64(use->device, &index) && index == g->index;
+}
+
+static void pods(struct al_om *o, const struct al_om_page *p) {
+    al_om_family(o, "alula_pod_resources_up", AL_OM_GAUGE, "", "1 when the kubelet said the last time which pods hold the GPUs");
+    al_om_value(o, p->pods_up);
+    if (!p->processes || !p->s)
+        return;
+    bool begun = false;
+    for (uint32_t i = 0; i < p->s->gpu_count; i++)
+        for (size_t u = 0; u < p->pod_count; u++) {
+            if (!is_of_gpu(&p->pods[u], &p->s->gpus[i].info))
+                continue;
+            if (!begun)
+                al_om_family(o, "alula_gpu_pod", AL_OM_INFO, "", "The container that was given the GPU; join on uuid");
+            begun = true;
+            al_om_begin(o);
+            al_om_gpu_labels(o, i);
+            al_om_label(o, "namespace", p->pods[u].name_space);
+            al_om_label(o, "pod", p->pods[u].pod);
+            al_om_label(o, "container", p->pods[u].container);
+            al_om_end(o, 1);
+        }
+}
+
 static void node(struct al_om *o, const struct al_snapshot *s) {
     const struct al_node *n = &s->node;
     al_om_family(o, "alula_node", AL_OM_INFO, "", "The machine and its driver");
@@ -153,6 +184,8 @@ void al_openmetrics_print(struct al_buf *b, const struct al_om_page *p) {
         if (p->dcgm)
             al_om_dcgm(&o, p);
     }
+    if (p->pods_asked)
+        pods(&o, p);
     if (p->openmetrics)
         al_buf_str(b, "# EOF\n");
     b->failed |= o.labels.failed;

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "model/finding.h"
+#include "model/pod.h"
 #include "model/snapshot.h"
 #include "model/source.h"
 
@@ -46,6 +47,9 @@ struct al_om_page {
     const struct al_finding *findings;
     uint32_t finding_count;
     const char *(*xid_text)(uint32_t code); // for DCGM's err_msg; may be NULL
+    bool pods_asked, pods_up;  // whether a kubelet is asked for pods, and whether it answered the last time
+    const struct al_pod_use *pods; // printed with the processes only
+    size_t pod_count;
     struct al_om_health health;
 };
 

@@ -79,7 +79,14 @@ static void print_metrics(struct al_serve *s, struct al_buf *b, bool openmetrics
     fill_health(s, &p.health, calls);
     p.health.pushes = pushes;
     p.health.push_count = s->o.push_stats ? s->o.push_stats(s->o.push, pushes, PUSHES_MAX) : 0;
+    struct al_pod_use *uses = s->o.pods_read ? calloc(AL_POD_USES_MAX, sizeof *uses) : NULL;
+    if (uses) {
+        p.pods_asked = true;
+        p.pod_count = s->o.pods_read(s->o.pods, uses, AL_POD_USES_MAX, &p.pods_up);
+        p.pods = uses;
+    }
     al_openmetrics_print(b, &p);
+    free(uses);
 }
 
 // Who asks without credentials sees the processes of alula's own user alone, and no command lines: loopback is shared.

@@ -31,6 +31,9 @@ struct al_serve_options {
     // Fills at most max receivers of what is pushed, from the HTTP thread; NULL: nothing is.
     size_t (*push_stats)(void *push, struct al_om_push *ret, size_t max);
     void *push;
+    // Fills at most max uses of devices by pods, in the same way; NULL: no kubelet is asked.
+    size_t (*pods_read)(void *pods, struct al_pod_use *ret, size_t max, bool *ret_up);
+    void *pods;
 };
 
 // Starts to answer. error[size] says what is wrong: AL_E_INVALID an address that is none, AL_E_CONFIG credentials or TLS

@@ -278,3 +278,7 @@ def test_the_daemonset_hangs_together(tmp_path, alula):
     tokens = yaml.safe_load(config.read_text())["serve"]["tokens_file"]
     assert any(tokens.startswith(m + "/") for m in mounts)
     assert container["args"][:3] == ["serve", "--config", "/etc/alula/alula.yaml"] and "/etc/alula" in mounts
+    socket = container["args"][container["args"].index("--pod-resources") + 1]
+    assert os.path.dirname(socket) in mounts
+    assert {"path": "/var/lib/kubelet/pod-resources", "type": "Directory"} in [v.get("hostPath") for v in pod["volumes"]]
+    assert "--pod-resources" in alula("serve", "--help").stdout
