@@ -79,6 +79,8 @@ static int check_selection(struct al_source *source, const char *gpus) {
 
 static int open_replay(struct al_cli_session *s) {
     const struct al_cli_options *o = &s->options;
+    if (!s->source)
+        return fail(AL_E_NOMEM, o->source, NULL);
     int64_t realtime = s->source->start_realtime_ns ? s->source->start_realtime_ns : al_realtime_ns();
     al_clock_virtual(&s->clock, REPLAY_START_NS, realtime, o->speed < 0 ? 1 : o->speed);
     int result = al_replay_device(s->source, o->gpus, REPLAY_START_NS, &s->device);

@@ -308,6 +308,20 @@ static void test_end(void **state) {
     assert_int_equal(duration("alula scenario 1\ninterval 2s\ngpu 0 samples=recorded\n@0s\n@5s\n"), 5 * S);
 }
 
+// Field by field: the bytes between them are nobody's.
+static void same_gpu(const struct al_gpu *a, const struct al_gpu *b) {
+    assert_string_equal(a->info.uuid, b->info.uuid);
+    assert_int_equal(a->info.index, b->info.index);
+    assert_int_equal(a->info.status, b->info.status);
+    assert_int_equal(a->xid_count, b->xid_count);
+    assert_int_equal(a->fresh_count, b->fresh_count);
+    for (int m = 0; m < AL_GPU_METRIC_COUNT; m++) {
+        assert_int_equal(a->m[m].status, b->m[m].status);
+        assert_int_equal(a->m[m].at_ns, b->m[m].at_ns);
+        assert_true(a->m[m].num == b->m[m].num);
+    }
+}
+
 // Whatever way the cursor takes, the same time says the same.
 static void test_any_order(void **state) {
     (void)state;
@@ -324,7 +338,8 @@ static void test_any_order(void **state) {
         assert_int_equal(al_scenario_at(other, now - S, now, want), 0);
         at(s, now - S, now);
         assert_int_equal(snap->gpu_count, want->gpu_count);
-        assert_memory_equal(snap->gpus, want->gpus, want->gpu_count * sizeof *want->gpus);
+        for (uint32_t g = 0; g < want->gpu_count; g++)
+            same_gpu(&snap->gpus[g], &want->gpus[g]);
         assert_int_equal(snap->proc_count, want->proc_count);
         al_snapshot_free(want);
         al_scenario_free(other);
