@@ -23,7 +23,7 @@ void al_row_times(struct al_buf *b, const struct al_row *row, uint32_t metrics) 
 }
 
 static int take_times(const uint8_t *bytes, size_t len, const struct al_layout *layout, struct al_row *row) {
-    struct al_bytes in = {bytes, bytes + len};
+    struct al_bytes in = {bytes, bytes ? bytes + len : NULL}; // an empty blob comes as NULL
     row->slots = layout->slots;
     for (uint32_t s = 0; s < layout->slots; s++) {
         uint64_t v;
@@ -122,7 +122,7 @@ int al_db_layouts(sqlite3 *db, struct al_layouts *layouts, struct al_store_error
         uint16_t code[AL_STORE_METRICS_MAX];
         int64_t kind = sqlite3_column_int64(st, 1);
         const uint8_t *runs = sqlite3_column_blob(st, 2);
-        int count = al_layout_parse(runs, (size_t)sqlite3_column_bytes(st, 2), code, AL_STORE_METRICS_MAX);
+        int count = runs ? al_layout_parse(runs, (size_t)sqlite3_column_bytes(st, 2), code, AL_STORE_METRICS_MAX) : 0;
         if (count < 0 || kind < 0 || kind >= AL_STORE_KINDS) {
             al_db_say(e, "the table of layouts is damaged");
             result = AL_E_FORMAT;

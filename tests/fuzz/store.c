@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Odd inputs are a chunk's bytes; even ones are patches (offset, length, bytes) on a small sound recording, which is then
+// read from end to end. Whatever comes out, nothing is read or written where it must not be.
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+#include "store/db.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static char path[64];
+static char *whole;
+static size_t whole_len;
+static struct al_layouts layouts;
+
+static void check(bool right)
+{
+    if (!right)
+        abort();
+}
+
+static void made_tick(struct al_snapshot *s, int i)
+{
+    al_snapshot_clear(s);
+    s->monotonic_ns = 1000000000000 + i * 500000000LL;
+    s->realtime_ns = 1795953600000000000 + i * 500000000LL;
+    s->interval_ns = 500000000;
+    struct al_gpu *g = al_snapshot_add_gpu(s);
+    struct al_proc *p = al_snapshot_add_proc(s);
+    struct al_proc_gpu *r = al_snapshot_add_row(s);
+    check(g && p && r);
+    (void)al_str_copy(g->info.uuid, sizeof g->info.uuid, "GPU-1");
+    g->info.status = g->process_status = AL_STATUS_OK;
+    for (int m = 0; m < 20; m++)
+        g->m[m] = al_value_ok(m * 100 + i * 7 % 13, s->monotonic_ns);
+    g->m[2].status = AL_STATUS_STALE;
+    g->fresh_count = 1;
+    g->fresh[0] = (struct al_fresh){s->monotonic_ns - 1000, 0.5};
+    p->pid = r->pid = 4300;
+    p->alive = true;
+    p->m[0] = al_value_ok(1 + i % 3, s->monotonic_ns);
+    r->memory_bytes = al_value_ok(1e9 + i, s->monotonic_ns);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    (void)snprintf(path, sizeof path, "/tmp/alula-fuzz-%d.alula", (int)getpid());
+    const struct al_store_options o = {.path = path, .force = true, .block_ns = 5000000000, .plain_ns = 1000000000,
+                                       .full_ns = 20000000000, .coarse_ns = 40000000000};
+    struct al_sink *sink = NULL;
+    struct al_store_error e = {{0}};
+    struct al_snapshot *s = al_snapshot_new();
+    check(s && al_store_writer(&o, &sink, &e) == 0);
+    for (int i = 0; i < 160; i++) {
+        made_tick(s, i);
+        struct al_finding f = {.rule = "memory", .key = "memory/GPU-1", .title = "t", .evidence_count = 1};
+        check(sink->ops->tick(sink, s) == 0 && (i % 40 || sink->ops->finding(sink, s, &f) == 0));
+    }
+    check(al_store_close(sink, &e) == 0 && al_fs_slurp(path, 16U << 20, &whole, &whole_len) == 0);
+    al_snapshot_free(s);
+    static const uint16_t codes[2][4] = {{1, 17, 2, 1}, {1, 4, 2, 33}};
+    check(al_layouts_add(&layouts, 1, AL_STORE_GPU, codes[0], 4) == 0);
+    check(al_layouts_add(&layouts, 2, AL_STORE_GPU, codes[1], 4) == 0);
+    return 0;
+}
+
+static void chunk(const uint8_t *data, size_t size)
+{
+    struct al_part *p = NULL, *again = NULL;
+    struct al_buf b = AL_BUF_INIT;
+    if (al_chunk_decode(data, size, &layouts, &p) != 0)
+        return;
+    // What was read can be written, and reads back to the same.
+    check(al_chunk_encode(p, &layouts, &b) == 0);
+    check(al_chunk_decode((const uint8_t *)b.data, b.len, &layouts, &again) == 0);
+    check(again->rows == p->rows && memcmp(again->t, p->t, p->rows * sizeof *p->t) == 0);
+    check(memcmp(again->num, p->num, (size_t)p->rows * p->metrics * sizeof *p->num) == 0);
+    for (uint32_t r = 0; r < p->rows; r++)
+        for (uint32_t m = 0; m < p->metrics; m++)
+            (void)al_part_value(p, r, al_layouts_find(&layouts, p->layout[r]), m);
+    al_part_free(p);
+    al_part_free(again);
+    al_buf_free(&b);
+}
+
+static int on_finding(void *user, int64_t at_ns, const struct al_finding *f)
+{
+    (void)user, (void)at_ns;
+    return f->evidence_count <= AL_EVIDENCE_MAX ? 0 : -1;
+}
+
+static int on_entity(void *user, int64_t first_ns, const void *what)
+{
+    (void)user, (void)first_ns;
+    return what ? 0 : -1;
+}
+
+static void read_all(void)
+{
+    struct al_store *s = NULL;
+    struct al_store_error e;
+    struct al_store_info info;
+    struct al_snapshot *snapshot = al_snapshot_new();
+    int64_t t = -1, before;
+    if (snapshot && al_store_open(path, &s, &e) == 0) {
+        al_store_info(s, &info);
+        for (int ticks = 0; ticks < 1000 && (before = t, al_store_next(s, t, &t)) == 0; ticks++) {
+            al_snapshot_clear(snapshot);
+            (void)al_store_at(s, before, t, snapshot);
+            for (uint32_t i = 0; i < snapshot->row_count; i++)
+                check(snapshot->rows[i].gpu < snapshot->gpu_count);
+        }
+        (void)al_store_findings(s, -1, INT64_MAX, on_finding, NULL);
+        (void)al_store_gpus(s, on_entity, NULL);
+        (void)al_store_processes(s, on_entity, NULL);
+    }
+    al_store_free(s);
+    al_snapshot_free(snapshot);
+}
+
+static void patched(const uint8_t *data, size_t size)
+{
+    char *copy = malloc(whole_len);
+    check(copy != NULL);
+    memcpy(copy, whole, whole_len);
+    while (size >= 4) {
+        size_t offset = ((size_t)data[0] << 16 | (size_t)data[1] << 8 | data[2]) % whole_len, len = data[3] % 32 + 1U;
+        data += 4;
+        size -= 4;
+        for (size_t i = 0; i < len && i < size && offset + i < whole_len; i++)
+            copy[offset + i] = (char)data[i];
+        size_t used = len < size ? len : size;
+        data += used;
+        size -= used;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0 && write(fd, copy, whole_len) == (ssize_t)whole_len)
+        read_all();
+    if (fd >= 0)
+        (void)close(fd);
+    free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size && data[0] & 1)
+        chunk(data + 1, size - 1);
+    else if (size)
+        patched(data + 1, size - 1);
+    return 0;
+}
