@@ -18,12 +18,20 @@ struct open {
 
 #define REWORD_NS (60 * AL_NS_PER_S) // a finding that changes to and fro is not told each time
 
+struct past { // told by the run before
+    char key[sizeof ((struct al_finding *)0)->key];
+    int level;
+};
+
 struct al_alerts {
     enum al_alert_format format;
     enum al_level least;
     int64_t repeat_ns;
     struct open *open;
     uint32_t count, cap;
+    struct past *past;
+    uint32_t past_count;
+    int64_t past_until_ns; // real monotonic time: a restart is over by then
 };
 
 int al_alerts_new(enum al_alert_format format, enum al_level least, int64_t repeat_ns, struct al_alerts **ret) {
@@ -36,8 +44,10 @@ int al_alerts_new(enum al_alert_format format, enum al_level least, int64_t repe
 }
 
 struct al_alerts *al_alerts_free(struct al_alerts *a) {
-    if (a)
+    if (a) {
         free(a->open);
+        free(a->past);
+    }
     free(a);
     return NULL;
 }
@@ -125,7 +135,19 @@ static void tell(const struct al_alerts *a, const struct al_snapshot *s, const s
 static bool is_news(const struct al_alerts *a, const struct al_snapshot *s, const struct open *o) {
     if (o->told < 0)
         return o->f.level >= a->least;
-    return (int)o->f.level != o->told || (strcmp(o->title, o->f.title) != 0 && s->monotonic_ns - o->told_ns >= REWORD_NS);
+    bool reworded = strcmp(o->title, o->f.title) != 0 && s->monotonic_ns - o->told_ns >= REWORD_NS;
+    return reworded || (int)o->f.level != o->told;
+}
+
+// True when the run before told the finding at this level, and nothing has to be told.
+static bool was_told(struct al_alerts *a, const struct al_finding *f) {
+    for (uint32_t i = 0; i < a->past_count; i++)
+        if (strcmp(a->past[i].key, f->key) == 0) {
+            bool same = a->past[i].level == (int)f->level && al_monotonic_ns() < a->past_until_ns;
+            a->past[i] = a->past[--a->past_count];
+            return same;
+        }
+    return false;
 }
 
 int al_alerts_finding(struct al_alerts *a, const struct al_snapshot *s, const struct al_finding *f, struct al_buf *b) {
@@ -140,7 +162,8 @@ int al_alerts_finding(struct al_alerts *a, const struct al_snapshot *s, const st
             tell(a, s, o, -1, b);
         *o = a->open[--a->count];
     } else if (is_news(a, s, o)) {
-        tell(a, s, o, (int)f->level, b);
+        if (o->told >= 0 || !was_told(a, f))
+            tell(a, s, o, (int)f->level, b);
         o->told = (int)f->level;
         o->told_ns = s->monotonic_ns;
         (void)al_str_copy(o->title, sizeof o->title, f->title);
@@ -166,4 +189,31 @@ uint32_t al_alerts_open(const struct al_alerts *a, struct al_finding *ret, uint3
     for (uint32_t i = 0; i < count; i++)
         ret[i] = a->open[i].f;
     return count;
+}
+
+// "<time>", then "<level> <key>" lines; keys hold no newline.
+void al_alerts_save(const struct al_alerts *a, int64_t realtime_ns, struct al_buf *b) {
+    al_buf_printf(b, "%lld\n", (long long)realtime_ns);
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->open[i].told >= 0 && !strchr(a->open[i].f.key, '\n'))
+            al_buf_printf(b, "%s %s\n", al_level_word((enum al_level)a->open[i].told), a->open[i].f.key);
+    for (uint32_t i = 0; i < a->past_count && al_monotonic_ns() < a->past_until_ns; i++)
+        al_buf_printf(b, "%s %s\n", al_level_word((enum al_level)a->past[i].level), a->past[i].key);
+}
+
+void al_alerts_load(struct al_alerts *a, int64_t realtime_ns, char *text) {
+    char *line = strsep(&text, "\n");
+    int64_t saved;
+    if (!line || !al_str_i64(line, &saved) || saved > realtime_ns || realtime_ns - saved > AL_ALERTS_RESTART_NS)
+        return;
+    if (!a->past)
+        a->past = calloc(AL_ALERTS_MAX, sizeof *a->past);
+    while (a->past && a->past_count < AL_ALERTS_MAX && (line = strsep(&text, "\n"))) {
+        const char *level = strsep(&line, " ");
+        struct past *p = &a->past[a->past_count];
+        p->level = al_level_from_word(level);
+        if (p->level >= 0 && line && *line && al_str_copy(p->key, sizeof p->key, line))
+            a->past_count++;
+    }
+    a->past_until_ns = al_monotonic_ns() + AL_ALERTS_RESTART_NS;
 }

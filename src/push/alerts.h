@@ -26,6 +26,12 @@ void al_alerts_repeat(const struct al_alerts *a, const struct al_snapshot *s, st
 // At most max of the findings that last; returns how many.
 uint32_t al_alerts_open(const struct al_alerts *a, struct al_finding *ret, uint32_t max);
 
+// What was told and lasts, as text, so that the next run does not tell it once more. load makes text unusable; what lies
+// further back than AL_ALERTS_RESTART_NS is a new occurrence and is told.
+void al_alerts_save(const struct al_alerts *a, int64_t realtime_ns, struct al_buf *b);
+void al_alerts_load(struct al_alerts *a, int64_t realtime_ns, char *text);
+
+#define AL_ALERTS_RESTART_NS (600 * INT64_C(1000000000))
 #define AL_ALERTS_MAX 256 // findings that last; more are not told of
 
 #endif

@@ -183,7 +183,7 @@ static void make(struct al_destination *d, bool last) {
     struct al_buf b = AL_BUF_INIT;
     if (d->o.spare && (last || al_queue_count(d->queue)))
         return;
-    d->o.make(d->o.user, last, &b);
+    d->o.make(d->o.user, &b);
     // While the receiver is away, messages wait in the folder.
     if (b.len && !b.failed)
         (void)al_queue_add(d->queue, b.data, b.len, d->retry_at_ns != 0);
@@ -256,8 +256,9 @@ static void *run(void *arg) {
     struct al_destination *d = arg;
     while (turn(d))
         continue;
-    if (al_queue_count(d->queue))
-        say(d, "%zu %s not sent%s", al_queue_count(d->queue), al_queue_count(d->queue) == 1 ? "message was" : "messages were",
+    size_t left = al_queue_count(d->queue);
+    if (left)
+        say(d, "%zu %s not sent%s", left, left == 1 ? "message was" : "messages were",
             *d->o.folder ? "; the next run sends what was kept" : "");
     (void)pthread_mutex_lock(&d->lock);
     d->done = true;
@@ -332,6 +333,10 @@ int al_destination_new(const struct al_destination_options *o, struct al_destina
     }
     discard(d);
     return result;
+}
+
+const char *al_destination_folder(const struct al_destination *d) {
+    return d->o.folder;
 }
 
 void al_destination_send(struct al_destination *d, const char *body, size_t len) {

@@ -14,10 +14,10 @@ struct al_destination_options {
     int64_t retry_min_ns, retry_max_ns;
     bool otlp;          // retries only what OTLP allows to retry, and its answers tell of refused points
     bool keep;          // messages go to the folder before they are sent
-    bool spare;         // what make makes is only worth something when nothing waits
+    bool spare;         // what make makes is only worth something when nothing waits, and never at the end
     int64_t period_ns;  // 0: make is never called
-    // On the thread, each period and, without spare, once more at the end (last). Adds a message to b, or nothing.
-    void (*make)(void *user, bool last, struct al_buf *b);
+    // On the thread, each period and, without spare, once more at the end. Adds a message to b, or nothing.
+    void (*make)(void *user, struct al_buf *b);
     void (*log)(void *user, const char *text);
     void *user;
 };
@@ -30,6 +30,8 @@ struct al_destination_stats {
 struct al_destination;
 // Starts the thread. Errors are al_http_new's; a folder that cannot be used is told by log, and memory has to do.
 int al_destination_new(const struct al_destination_options *o, struct al_destination **ret, char *error, size_t size);
+// Where its queue is, for what else belongs to the receiver; "" when that is in memory only.
+const char *al_destination_folder(const struct al_destination *d);
 // Never waits. The oldest of 256 gives way, and is counted.
 void al_destination_send(struct al_destination *d, const char *body, size_t len);
 void al_destination_stats(struct al_destination *d, struct al_destination_stats *ret);

@@ -84,9 +84,9 @@ static bool add(struct curl_slist **list, const char *line) {
 }
 
 static bool is_header(const char *line) {
-    size_t name = strcspn(line, ":");
-    return name && line[name] == ':' && strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == name &&
-           !line[strcspn(line, "\r\n")];
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    size_t name = strspn(line, allowed);
+    return name && line[name] == ':' && !line[strcspn(line, "\r\n")];
 }
 
 static int add_file(struct al_http *h, struct curl_slist **list, char *error, size_t size) {
@@ -116,7 +116,8 @@ static int make_headers(const struct al_http *h, struct curl_slist **list) {
     return add(list, type) && add(list, "Expect:") ? 0 : AL_E_NOMEM;
 }
 
-// Tokens are rotated while alula runs: the file is read again when it changed. A broken one leaves the old ones in force.
+// Tokens are rotated while alula runs: the file is read again when it changed. A broken one leaves the old ones in
+// force.
 static int load_headers(struct al_http *h, char *error, size_t size) {
     struct stat st = {0};
     struct curl_slist *plain = NULL, *gzip = NULL;

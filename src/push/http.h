@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One POST after another by libcurl, which is opened with the first al_http_new. Certificates are verified, redirects are
-// not followed (they would carry credentials elsewhere), proxies are taken from the environment as curl does.
+// One POST after another by libcurl, which is opened with the first al_http_new. Certificates are verified, redirects
+// are not followed (they would carry credentials elsewhere), proxies are taken from the environment as curl does.
 #ifndef AL_PUSH_HTTP_H
 #define AL_PUSH_HTTP_H
 

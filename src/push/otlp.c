@@ -197,16 +197,17 @@ static const struct convention {
     int metric;
     const char *key, *value; // the attribute that tells it from its neighbours
 } conventions[] = {
-    {"hw.gpu.utilization", "1", "Fraction of time spent in a specific task", GAUGE, LABELS_GPU, AL_GPU_UTIL, "hw.gpu.task", "general"},
+    {"hw.gpu.utilization", "1", "Fraction of time spent in a specific task", GAUGE, LABELS_GPU, AL_GPU_UTIL, "hw.gpu.task",
+     "general"},
     {"hw.gpu.utilization", "1", "", GAUGE, LABELS_GPU, AL_GPU_ENC_UTIL, "hw.gpu.task", "encoder"},
     {"hw.gpu.utilization", "1", "", GAUGE, LABELS_GPU, AL_GPU_DEC_UTIL, "hw.gpu.task", "decoder"},
     {"hw.gpu.memory.utilization", "1", "Fraction of GPU memory used", GAUGE, LABELS_GPU, MEMORY_SHARE, NULL, NULL},
     {"hw.gpu.memory.usage", "By", "GPU memory used", UPDOWN, LABELS_GPU, AL_GPU_MEM_USED, NULL, NULL},
     {"hw.gpu.memory.limit", "By", "Size of the GPU memory", UPDOWN, LABELS_GPU, AL_GPU_MEM_TOTAL, NULL, NULL},
-    {"hw.gpu.io", "By", "Bytes received and transmitted by the GPU over NVLink (the driver counts no PCIe bytes)", COUNTER,
-     LABELS_GPU, AL_GPU_NVLINK_RX, "network.io.direction", "receive"},
+    {"hw.gpu.io", "By", "Bytes received and transmitted over NVLink (the driver counts no PCIe bytes)", COUNTER, LABELS_GPU,
+     AL_GPU_NVLINK_RX, "network.io.direction", "receive"},
     {"hw.gpu.io", "By", "", COUNTER, LABELS_GPU, AL_GPU_NVLINK_TX, "network.io.direction", "transmit"},
-    {"hw.energy", "J", "Energy consumed since the driver was loaded", COUNTER, LABELS_COMPONENT, AL_GPU_ENERGY, NULL, NULL},
+    {"hw.energy", "J", "Energy since the driver was loaded", COUNTER, LABELS_COMPONENT, AL_GPU_ENERGY, NULL, NULL},
     {"hw.power", "W", "Power draw", GAUGE, LABELS_COMPONENT, AL_GPU_POWER, NULL, NULL},
     {"hw.temperature", "Cel", "Core temperature", GAUGE, LABELS_COMPONENT, AL_GPU_TEMP, NULL, NULL},
     {"hw.errors", "{error}", "Errors", COUNTER, LABELS_COMPONENT, AL_GPU_ECC_COR_VOL_TOTAL, "error.type", "corrected"},

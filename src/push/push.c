@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "push/push.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "push/destination.h"
 #include "push/gzip.h"
 #include "push/otlp.h"
 
+#define TOLD_MAX_BYTES (256 * 1024)
+#define TOLD_PERIOD_NS (30 * AL_NS_PER_S)
 #define GRACE_NS AL_NS_PER_S // for a thread to come back from libcurl
 
 struct receiver {
@@ -71,9 +76,8 @@ static bool copy_snapshot(struct al_push *p) {
     return newer;
 }
 
-static void make_metrics(void *user, bool last, struct al_buf *b) {
+static void make_metrics(void *user, struct al_buf *b) {
     struct al_push *p = user;
-    (void)last;
     if (!copy_snapshot(p))
         return;
     (void)pthread_mutex_lock(&p->lock);
@@ -83,9 +87,8 @@ static void make_metrics(void *user, bool last, struct al_buf *b) {
         (void)al_gzip(b);
 }
 
-static void make_repeat(void *user, bool last, struct al_buf *b) {
+static void make_repeat(void *user, struct al_buf *b) {
     struct al_push *p = user;
-    (void)last;
     al_collect_lock(p->o.collect);
     const struct al_snapshot *s = al_collect_snapshot(p->o.collect);
     (void)pthread_mutex_lock(&p->lock);
@@ -93,6 +96,53 @@ static void make_repeat(void *user, bool last, struct al_buf *b) {
         al_alerts_repeat(p->alerts, s, b);
     (void)pthread_mutex_unlock(&p->lock);
     al_collect_unlock(p->o.collect);
+}
+
+// --- what was told, over a restart: beside the first webhook's queue ---
+
+static bool told_path(const struct al_push *p, char *out, size_t size) {
+    const struct al_destination *d = p->webhooks ? p->receivers[p->count - p->webhooks].destination : NULL;
+    const char *folder = d ? al_destination_folder(d) : "";
+    return *folder && (size_t)snprintf(out, size, "%s/told", folder) < size;
+}
+
+static void replace_file(const char *path, const struct al_buf *b) {
+    char beside[4200];
+    (void)snprintf(beside, sizeof beside, "%.4100s.tmp", path);
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    bool ok = write(fd, b->data, b->len) == (ssize_t)b->len;
+    ok = close(fd) == 0 && ok;
+    if (!ok || rename(beside, path))
+        (void)unlink(beside);
+}
+
+// On the first webhook's thread, now and then and at the end.
+static void keep_told(void *user, struct al_buf *none) {
+    struct al_push *p = user;
+    struct al_buf b = AL_BUF_INIT;
+    char path[4200];
+    (void)none;
+    if (!told_path(p, path, sizeof path))
+        return;
+    (void)pthread_mutex_lock(&p->lock);
+    al_alerts_save(p->alerts, al_realtime_ns(), &b);
+    (void)pthread_mutex_unlock(&p->lock);
+    if (!b.failed)
+        replace_file(path, &b);
+    al_buf_free(&b);
+}
+
+static void load_told(struct al_push *p) {
+    char path[4200], *text;
+    size_t len;
+    if (!told_path(p, path, sizeof path) || al_fs_slurp(path, TOLD_MAX_BYTES, &text, &len))
+        return;
+    (void)pthread_mutex_lock(&p->lock);
+    al_alerts_load(p->alerts, al_realtime_ns(), text);
+    (void)pthread_mutex_unlock(&p->lock);
+    free(text);
 }
 
 static void on_log(void *user, const char *text) {
@@ -134,12 +184,20 @@ static int open_receiver(struct al_push *p, struct receiver *r, bool otlp, char 
         .retry_max_ns = o->retry_max_ns,
         .otlp = otlp,
         .keep = !otlp,
-        .spare = !otlp,
-        .make = otlp ? make_metrics : make_repeat,
-        .period_ns = otlp ? o->period_ns : o->webhook_format == AL_ALERT_ALERTMANAGER ? o->webhook_repeat_ns : 0,
         .log = on_log,
         .user = p,
     };
+    if (otlp) {
+        options.make = make_metrics;
+        options.period_ns = o->period_ns;
+    } else if (o->webhook_format == AL_ALERT_ALERTMANAGER) {
+        options.make = make_repeat;
+        options.period_ns = o->webhook_repeat_ns;
+        options.spare = true;
+    } else if (!p->webhooks) {
+        options.make = keep_told;
+        options.period_ns = TOLD_PERIOD_NS;
+    }
     return al_destination_new(&options, &r->destination, error, size);
 }
 
@@ -206,6 +264,8 @@ static int open_all(struct al_push *p, char *error, size_t size) {
             result = open_webhooks(p, urls, error, size);
         free(urls);
     }
+    if (!result && p->webhooks && p->o.webhook_format == AL_ALERT_JSON)
+        load_told(p);
     return result;
 }
 
@@ -235,7 +295,13 @@ size_t al_push_stats(void *push, struct al_om_push *ret, size_t max) {
     for (size_t i = 0; i < count; i++) {
         struct al_destination_stats s;
         al_destination_stats(p->receivers[i].destination, &s);
-        ret[i] = (struct al_om_push){p->receivers[i].name, s.sent, s.retried, s.dropped, s.refused_points, s.queued, s.queued_bytes};
+        ret[i] = (struct al_om_push){.receiver = p->receivers[i].name,
+                                     .sent = s.sent,
+                                     .retried = s.retried,
+                                     .dropped = s.dropped,
+                                     .refused_points = s.refused_points,
+                                     .queued = s.queued,
+                                     .queued_bytes = s.queued_bytes};
     }
     return count;
 }

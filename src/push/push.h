@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends what a session sees to those who cannot scrape it: OTLP/HTTP metrics, and webhooks for findings. A thread for each
-// receiver; neither a tick nor the exit waits for one longer than it was told to.
+// Sends what a session sees to those who cannot scrape it: OTLP/HTTP metrics, and webhooks for findings. A thread for
+// each receiver; no tick waits for one, and the exit no longer than it was told to.
 #ifndef AL_PUSH_PUSH_H
 #define AL_PUSH_PUSH_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that wait to be sent, oldest first: in memory, and in a folder where there is one. Bounded in both; the oldest
-// give way and are counted. One thread only.
+// Messages that wait to be sent, oldest first: in memory, and in a folder where there is one. Bounded in both; the
+// oldest give way and are counted. One thread only.
 #ifndef AL_PUSH_QUEUE_H
 #define AL_PUSH_QUEUE_H
 

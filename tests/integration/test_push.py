@@ -518,6 +518,28 @@ def test_webhooks_survive_a_kill(alula_bin, alula, tmp_path):
     assert spooled(tmp_path) == []
 
 
+def test_a_restart_tells_nothing_twice(alula, tmp_path):
+    text = scenes.busy(1, "60s") + ("@5s\ngpu 0 utilization_ratio=3% power_watts=130W\nproc 4300 io_wait_ratio=60%\n"
+                                    "@45s\ngpu 0 utilization_ratio=93% power_watts=655W\nproc 4300 io_wait_ratio=0%\n")
+    with Receiver() as r:
+        path = config(tmp_path, {}, {"urls": r.url + "/hook"})
+        watch(alula, tmp_path, text, path, "--for", "30s", speed=30)
+        assert [m.json["phase"] for m in r.got] == ["began"]
+        watch(alula, tmp_path, text, path, "--for", "30s", speed=30)
+        assert [m.json["phase"] for m in r.got] == ["began"]
+        # The end is told by the run that sees it; another occurrence behind it is told.
+        watch(alula, tmp_path, text, path, speed=30)
+        assert [m.json["phase"] for m in r.got] == ["began", "ended"]
+        watch(alula, tmp_path, text, path, "--for", "30s", speed=30)
+        assert [m.json["phase"] for m in r.got] == ["began", "ended", "began"]
+        told = next((tmp_path / "spool").glob("webhook-1-*/told"))
+        assert stat.S_IMODE(told.stat().st_mode) == 0o600
+        # A run long ago says nothing of today.
+        told.write_text("1000000000\n" + told.read_text().partition("\n")[2])
+        watch(alula, tmp_path, text, path, "--for", "30s", speed=30)
+        assert [m.json["phase"] for m in r.got] == ["began", "ended", "began", "began"]
+
+
 def test_alertmanager_gets_its_format(alula, tmp_path):
     text = scenes.busy(1, "60s") + ("@5s\ngpu 0 utilization_ratio=3% power_watts=130W\nproc 4300 io_wait_ratio=60%\n"
                                     "@45s\ngpu 0 utilization_ratio=93% power_watts=655W\nproc 4300 io_wait_ratio=0%\n")
