@@ -109,7 +109,7 @@ static int load_file(struct al_auth *a, const char *path, bool users, char *erro
     if (al_auth_file_open_to_others(path))
         return complain(error, size, path, 0, "other users can read it; chmod 640 or 600");
     int result = al_fs_slurp(path, FILE_MAX_BYTES, &text, &len);
-    if (result)
+    if (result || !text)
         return complain(error, size, path, 0, al_error_text(result));
     int number = 0;
     // strsep keeps empty lines, so that the numbers hold.
