@@ -56,8 +56,8 @@ def free_port():
 
 
 def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """To the nanosecond and with the threads that have ended: the CPU clock of another process (clock_getcpuclockid(3))."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def memory_mib(pid, field="VmRSS"):
@@ -67,7 +67,7 @@ def memory_mib(pid, field="VmRSS"):
 class Exporter:
     def __init__(self, name, command, env):
         self.name, self.port = name, free_port()
-        self.process = subprocess.Popen([word.format(port=self.port) for word in command], env=env,
+        self.process = subprocess.Popen([word.replace("{port}", str(self.port)) for word in command], env=env,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 20
         while not self.up():
