@@ -55,8 +55,12 @@ int main(int argc, char **argv) {
         return al_cli_flush();
     }
     for (const struct al_command *c = al_commands; c->name; c++)
-        if (strcmp(c->name, name) == 0)
+        if (strcmp(c->name, name) == 0) {
+            static char as[64]; // what getopt complains as
+            (void)snprintf(as, sizeof as, "alula %s", c->name);
+            argv[1] = as;
             return c->run(argc - 1, argv + 1);
+        }
     al_cli_error("no command %s; alula --help lists them", name);
     return al_error_exit_status(AL_E_INVALID);
 }

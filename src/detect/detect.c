@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "detect/rule.h"
+#include "detect/say.h"
 
 // The order in which findings of one tick are told.
 static const struct al_rule *const rules[] = {
@@ -287,9 +288,9 @@ struct al_draft *al_run_draft(struct al_run *run, const char *rule, enum al_leve
     draft->f.gpu = gpu;
     draft->f.gpu_index = -1;
     if (gpu >= 0) {
-        const struct al_gpu_info *info = &run->s->gpus[gpu].info;
-        draft->f.gpu_index = (int32_t)info->index;
-        (void)al_str_copy(draft->f.gpu_uuid, sizeof draft->f.gpu_uuid, info->uuid);
+        const struct al_gpu *g = &run->s->gpus[gpu];
+        draft->f.gpu_index = (int32_t)al_say_gpu_index(run->s, g);
+        (void)al_str_copy(draft->f.gpu_uuid, sizeof draft->f.gpu_uuid, g->info.uuid);
     }
     return draft;
 }

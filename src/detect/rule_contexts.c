@@ -91,7 +91,7 @@ static void raise(struct al_run *run, struct al_track *t, uint32_t g, bool worke
     d->f.pid = e->pids[0];
     d->f.job = p ? p->job : 0;
     al_draft_title(d, workers ? "workers hold CUDA contexts" : "extra contexts on one GPU");
-    al_draft_message(d, "%s: %u ", al_say_gpu(&run->s->gpus[g]).s, e->count);
+    al_draft_message(d, "%s: %u ", al_say_gpu(run->s, &run->s->gpus[g]).s, e->count);
     if (workers)
         al_draft_message(d, "DataLoader worker%s a CUDA context", e->count > 1 ? "s hold" : " holds");
     else if (e->first_rank >= 0 && e->last_rank > e->first_rank)

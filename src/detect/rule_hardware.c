@@ -211,7 +211,7 @@ static void raise_events(struct al_run *run, struct al_track *t, uint32_t g, con
     if (by_xid) {
         uint32_t times = x->count - x->before;
         al_draft_title(d, "Xid %u: %s", x->code, al_xid_class_word(info->class));
-        al_draft_message(d, "%s: Xid %u", al_say_gpu(&run->s->gpus[g]).s, x->code);
+        al_draft_message(d, "%s: Xid %u", al_say_gpu(run->s, &run->s->gpus[g]).s, x->code);
         if (times > 1)
             al_draft_message(d, " (%u times)", times);
         al_draft_message(d, ", %s: %s", al_xid_class_word(info->class), info->meaning);
@@ -222,7 +222,7 @@ static void raise_events(struct al_run *run, struct al_track *t, uint32_t g, con
             al_draft_considered(d, "Faulty hardware: unlikely unless it comes with different programs on this GPU only.");
     } else {
         al_draft_title(d, "%s", counters[c].what);
-        al_draft_message(d, "%s: %.0f %s", al_say_gpu(&run->s->gpus[g]).s, m->rise[c], counters[c].what);
+        al_draft_message(d, "%s: %.0f %s", al_say_gpu(run->s, &run->s->gpus[g]).s, m->rise[c], counters[c].what);
         al_draft_advice(d, "%s", counters[c].action);
     }
     say_rest(d, m, group, by_xid ? x : NULL, by_xid ? -1 : c);
@@ -309,7 +309,7 @@ static void judge_states(struct al_run *run, uint32_t g)
     struct al_draft *d = al_run_draft(run, "hardware", needs_reset ? AL_LEVEL_CRITICAL : states[first].level, (int)g);
     d->reported = true;
     al_draft_title(d, needs_reset ? "GPU requires a reset" : "GPU memory needs service");
-    al_draft_message(d, "%s: %s", al_say_gpu(gpu).s, needs_reset ? "the driver asks for a reset" : states[first].what);
+    al_draft_message(d, "%s: %s", al_say_gpu(run->s, gpu).s, needs_reset ? "the driver asks for a reset" : states[first].what);
     al_draft_advice(d, "%s", needs_reset ? "Drain the GPU's jobs and reset it (nvidia-smi -r), or restart the machine."
                                          : states[first].advice);
     for (size_t i = first; i < count; i++)
@@ -349,7 +349,7 @@ static void judge_corrected(struct al_run *run, uint32_t g)
     struct al_draft *d = al_run_draft(run, "hardware", AL_LEVEL_INFO, (int)g);
     d->reported = true;
     al_draft_title(d, "corrected ECC errors");
-    al_draft_message(d, "%s: corrected ECC errors at %s over the last %s", al_say_gpu(gpu).s, al_say_rate(rate).s,
+    al_draft_message(d, "%s: corrected ECC errors at %s over the last %s", al_say_gpu(run->s, gpu).s, al_say_rate(rate).s,
                      al_say_seconds(seconds).s);
     al_draft_number(d, "ecc_corrected_rate", rate, AL_UNIT_PER_SECOND, "nvml", AL_SIGNAL_ERRORS);
     al_draft_gpu(d, gpu, AL_GPU_ECC_COR_VOL_TOTAL, AL_SIGNAL_ERRORS);

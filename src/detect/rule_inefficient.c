@@ -204,7 +204,7 @@ static void settle_cause(struct state *state, const struct al_jobhost *h, const 
 static void say_subject(struct al_run *run, struct al_draft *d, const struct about *about)
 {
     if (about->gpu_count == 1) {
-        al_draft_message(d, "%s: ", al_say_gpu(&run->s->gpus[about->gpus[0]]).s);
+        al_draft_message(d, "%s: ", al_say_gpu(run->s, &run->s->gpus[about->gpus[0]]).s);
         return;
     }
     al_draft_message(d, "GPUs ");
@@ -213,7 +213,7 @@ static void say_subject(struct al_run *run, struct al_draft *d, const struct abo
             al_draft_message(d, " and %u more", about->gpu_count - 8);
             break;
         }
-        al_draft_message(d, "%s%u", i ? "," : "", run->s->gpus[about->gpus[i]].info.index);
+        al_draft_message(d, "%s%s", i ? "," : "", al_say_gpu(run->s, &run->s->gpus[about->gpus[i]]).s + strlen("GPU "));
     }
     al_draft_message(d, " of one job: ");
 }
@@ -295,8 +295,10 @@ static void say_cpu(struct al_draft *d, const struct al_jobhost *h)
         al_draft_considered(d, "An inference engine or notebook without requests looks the same.");
         al_draft_advice(d, "If requests are waiting, raise the concurrency; otherwise free the GPU.");
     } else if (h->worker_cpu >= 0.8) {
-        al_draft_considered(d, "Its %u DataLoader workers use %s of a core each: preprocessing may be the limit.",
-                            h->workers, al_say_percent(h->worker_cpu).s);
+        al_draft_considered(d, h->workers == 1 ? "Its DataLoader worker uses %s of a core: preprocessing may be the limit."
+                                               : "Its DataLoader workers use %s of a core each: preprocessing may be the "
+                                                 "limit.",
+                            al_say_percent(h->worker_cpu).s);
         al_draft_advice(d, "More DataLoader workers (num_workers, dataloader_num_workers), or tokenise and decode ahead "
                            "of the run.");
     } else if (h->rank_cpu >= 0.9) {
@@ -305,7 +307,7 @@ static void say_cpu(struct al_draft *d, const struct al_jobhost *h)
         al_draft_advice(d, "Look at the rank's Python stack: input or logging in the main process, .item() each step, "
                            "many small kernels (larger batch, torch.compile, CUDA graphs).");
     } else if (h->worker_reads >= READS_ABOVE) {
-        al_draft_considered(d, "Its %u DataLoader workers read %s and hardly use the CPU: the rank may wait for storage "
+        al_draft_considered(d, "Its DataLoader workers (%u) read %s and hardly use the CPU: the rank may wait for storage "
                                "or the network behind it.",
                             h->workers, al_say_byte_rate(h->worker_reads).s);
         al_draft_advice(d, "Time one item of the data set. More workers or prefetch (num_workers, prefetch_factor), local "

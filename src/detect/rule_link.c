@@ -44,7 +44,7 @@ static void raise_pcie(struct al_run *run, struct al_track *t, uint32_t g)
     struct al_draft *d = al_run_draft(run, "link", AL_LEVEL_WARNING, (int)g);
     al_draft_title(d, "PCIe link degraded");
     al_draft_message(d, "%s: PCIe runs at generation %.0f x%.0f under load, GPU and slot can do generation %.0f x%.0f",
-                     al_say_gpu(gpu).s, gpu->m[AL_GPU_PCIE_GEN].num, gpu->m[AL_GPU_PCIE_WIDTH].num,
+                     al_say_gpu(run->s, gpu).s, gpu->m[AL_GPU_PCIE_GEN].num, gpu->m[AL_GPU_PCIE_WIDTH].num,
                      gpu->m[AL_GPU_PCIE_GEN_MAX].num, gpu->m[AL_GPU_PCIE_WIDTH_MAX].num);
     al_draft_gpu(d, gpu, AL_GPU_PCIE_GEN, AL_SIGNAL_LINK);
     al_draft_gpu(d, gpu, AL_GPU_PCIE_WIDTH, AL_SIGNAL_LINK);
@@ -142,7 +142,7 @@ static void judge_counter(struct al_run *run, uint32_t g, const struct counted *
         struct al_draft *d = al_run_draft(run, "link", AL_LEVEL_WARNING, (int)g);
         d->reported = true;
         al_draft_title(d, "%s", c->title);
-        al_draft_message(d, "%s: %s at %s over the last %s", al_say_gpu(gpu).s, c->what, al_say_rate(rate).s,
+        al_draft_message(d, "%s: %s at %s over the last %s", al_say_gpu(run->s, gpu).s, c->what, al_say_rate(rate).s,
                          al_say_seconds(al_window_seconds(&((struct state *)t->state)->counter)).s);
         al_draft_number(d, c->word, rate, AL_UNIT_PER_SECOND, "nvml", AL_SIGNAL_LINK);
         for (int i = 0; i < c->count; i++)
@@ -192,7 +192,7 @@ static void judge_nvlink(struct al_run *run, uint32_t g)
     struct al_draft *d = al_run_draft(run, "link", AL_LEVEL_WARNING, (int)g);
     d->reported = fell;
     al_draft_title(d, "NVLink links down");
-    al_draft_message(d, "%s: %.0f of %.0f NVLink links are up, %.0f %s", al_say_gpu(gpu).s, active.num, links.num,
+    al_draft_message(d, "%s: %.0f of %.0f NVLink links are up, %.0f %s", al_say_gpu(run->s, gpu).s, active.num, links.num,
                      expected, fell ? "were up before" : "are up on other GPUs of the same product");
     al_draft_gpu(d, gpu, AL_GPU_NVLINK_ACTIVE, AL_SIGNAL_LINK);
     al_draft_gpu(d, gpu, AL_GPU_NVLINK_LINKS, 0);

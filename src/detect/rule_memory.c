@@ -236,7 +236,7 @@ static void say_rise(struct al_run *run, struct al_track *t, uint32_t g, double 
     bool critical = left < run->set->memory_critical_within || used > run->set->memory_critical_above * total;
     struct al_draft *d = al_run_draft(run, "memory", critical ? AL_LEVEL_CRITICAL : AL_LEVEL_WARNING, (int)g);
     al_draft_title(d, "memory about to run out");
-    al_draft_message(d, "%s: memory %s used (%s) and rising %s; full in about %s", al_say_gpu(gpu).s,
+    al_draft_message(d, "%s: memory %s used (%s) and rising %s; full in about %s", al_say_gpu(run->s, gpu).s,
                      al_say_percent(used / total).s, al_say_of(used, total).s, al_say_byte_rate(rise->per_second).s,
                      al_say_seconds(left).s);
     al_draft_gpu(d, gpu, AL_GPU_MEM_USED, AL_SIGNAL_MEMORY);
@@ -285,6 +285,8 @@ static void judge(struct al_run *run, struct al_track *t, uint32_t g, double lim
             al_run_quiet(run, t);
         return;
     }
+    if (t->open && !at_peak(run, m, false))
+        return; // the next step may come, or it is over soon: the slope of before says nothing of now
     if (rise.seconds_to_full > run->set->memory_full_within && !t->open)
         al_run_quiet(run, t);
     else if (!t->open && fills_its_pool(run, g, &rise))
@@ -321,7 +323,7 @@ static void say_plateau(struct al_run *run, struct al_track *t, uint32_t g, doub
     d->f.job = job->pid;
     al_draft_title(d, "memory above the job's usual peak");
     al_draft_message(d, "%s: job %lld holds at least %s for %s, %s over its learned peak of %s",
-                     al_say_gpu(&run->s->gpus[g]).s, (long long)job->pid, al_say_bytes(least).s,
+                     al_say_gpu(run->s, &run->s->gpus[g]).s, (long long)job->pid, al_say_bytes(least).s,
                      al_say_seconds(run->set->memory_window).s, al_say_bytes(least - learned).s,
                      al_say_bytes(learned).s);
     al_draft_number(d, "process_memory_bytes", least, AL_UNIT_BYTES, "nvml", AL_SIGNAL_PROCESS);

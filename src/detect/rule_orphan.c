@@ -41,13 +41,13 @@ static void raise(struct al_run *run, struct al_track *t, uint32_t g, const stru
     al_draft_title(d, "memory held with no living process");
     if (h->dead_count) {
         d->f.pid = h->dead;
-        al_draft_message(d, "%s: %s held for %s by %s%lld, which %s no longer alive", al_say_gpu(gpu).s,
+        al_draft_message(d, "%s: %s held for %s by %s%lld, which %s no longer alive", al_say_gpu(run->s, gpu).s,
                          al_say_bytes(bytes).s, al_say_seconds(seconds).s, h->dead_count > 1 ? "processes such as pid "
                          : "pid ", (long long)h->dead, h->dead_count > 1 ? "are" : "is");
         al_draft_number(d, "dead_process_memory_bytes", bytes, AL_UNIT_BYTES, "nvml", AL_SIGNAL_PROCESS);
         d->signals |= AL_SIGNAL_HOST;
     } else {
-        al_draft_message(d, "%s: %s used for %s, and the driver lists no process", al_say_gpu(gpu).s,
+        al_draft_message(d, "%s: %s used for %s, and the driver lists no process", al_say_gpu(run->s, gpu).s,
                          al_say_bytes(bytes).s, al_say_seconds(seconds).s);
         d->signals |= AL_SIGNAL_PROCESS;
     }

@@ -60,7 +60,7 @@ static void raise_lost(struct al_run *run, struct al_track *t, uint32_t g)
     struct al_draft *d = al_run_draft(run, "sensor", AL_LEVEL_CRITICAL, (int)g);
     d->reported = true;
     al_draft_title(d, "GPU lost");
-    al_draft_message(d, "%s: the driver says that the GPU is lost", al_say_gpu(gpu).s);
+    al_draft_message(d, "%s: the driver says that the GPU is lost", al_say_gpu(run->s, gpu).s);
     for (uint32_t i = 0; i < gpu->xid_count && i < AL_XID_CODES; i++)
         if (gpu->xid[i].code == 79) {
             al_draft_message(d, " (Xid 79: no longer reached over PCIe)");
@@ -109,7 +109,7 @@ static void judge_gpu(struct al_run *run, uint32_t g, bool hangs)
         struct al_draft *d = al_run_draft(run, "sensor", AL_LEVEL_WARNING, (int)g);
         d->reported = true;
         al_draft_title(d, "readings are stale");
-        al_draft_message(d, "%s: the newest reading is %s old", al_say_gpu(gpu).s, al_say_seconds(age).s);
+        al_draft_message(d, "%s: the newest reading is %s old", al_say_gpu(run->s, gpu).s, al_say_seconds(age).s);
         al_draft_number(d, "reading_age", age, AL_UNIT_SECONDS, "alula", AL_SIGNAL_ERRORS);
         al_draft_considered(d, "The GPU may work on: what is shown of it is old, and rules say \"cannot tell\".");
         al_draft_advice(d, "See the kernel log for NVRM lines and alula doctor for how long driver calls take.");

@@ -89,7 +89,7 @@ static void raise(struct al_run *run, struct al_track *t, uint32_t g, const stru
     struct al_draft *d = al_run_draft(run, "throttled", r == SW_POWER || !busy ? AL_LEVEL_INFO : AL_LEVEL_WARNING,
                                       (int)g);
     al_draft_title(d, "%s", reasons[r].title);
-    al_draft_message(d, "%s: %s in %s of the last %u readings", al_say_gpu(gpu).s, reasons[r].name,
+    al_draft_message(d, "%s: %s in %s of the last %u readings", al_say_gpu(run->s, gpu).s, reasons[r].name,
                      al_say_percent(al_window_mean(&m->seen[r])).s, m->seen[r].count);
     if (al_ok(clock) && al_ok(most))
         al_draft_message(d, "; SM clock %s of at most %s", al_say_megahertz(clock.num).s,
@@ -99,6 +99,8 @@ static void raise(struct al_run *run, struct al_track *t, uint32_t g, const stru
     if (al_ok(gpu->m[AL_GPU_POWER]))
         al_draft_message(d, ", %s", al_say_watts(gpu->m[AL_GPU_POWER].num).s);
     say_evidence(d, gpu, m, r);
+    if (!(d->signals & ~(uint32_t)AL_SIGNAL_REASON)) // neither hot nor slower: a moment's reason that costs nothing
+        d->f.level = AL_LEVEL_INFO;
     al_draft_considered(d, "Lower clocks because the GPU idles or because clocks were set: those reasons are told apart "
                            "by the driver and not counted.");
     al_draft_advice(d, "%s", reasons[r].advice);

@@ -93,7 +93,7 @@ static void raise(struct al_run *run, struct al_track *t, const struct al_job *j
     struct al_draft *d = al_run_draft(run, "uneven", AL_LEVEL_WARNING, odd);
     double seconds = (double)(run->s->monotonic_ns - state->since_ns) / 1e9;
     al_draft_title(d, "uneven GPUs of one job");
-    al_draft_message(d, "%s", al_say_gpu(&run->s->gpus[odd]).s);
+    al_draft_message(d, "%s", al_say_gpu(run->s, &run->s->gpus[odd]).s);
     say_holder(run, d, (uint32_t)odd);
     d->f.job = job->pid;
     if (idle_odd)

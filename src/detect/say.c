@@ -76,11 +76,17 @@ struct al_say al_say_megahertz(double hertz)
     return fixed(hertz / 1e6, 0, " MHz");
 }
 
-struct al_say al_say_gpu(const struct al_gpu *gpu)
+uint32_t al_say_gpu_index(const struct al_snapshot *s, const struct al_gpu *gpu)
+{
+    int32_t parent = gpu->info.is_mig ? gpu->info.parent : -1;
+    return parent >= 0 && (uint32_t)parent < s->gpu_count ? s->gpus[parent].info.index : gpu->info.index;
+}
+
+struct al_say al_say_gpu(const struct al_snapshot *s, const struct al_gpu *gpu)
 {
     struct al_say say = {""};
     if (gpu->info.is_mig)
-        (void)snprintf(say.s, sizeof say.s, "GPU %u MIG %u/%u", gpu->info.index, gpu->info.gpu_instance,
+        (void)snprintf(say.s, sizeof say.s, "GPU %u MIG %u/%u", al_say_gpu_index(s, gpu), gpu->info.gpu_instance,
                        gpu->info.compute_instance);
     else
         (void)snprintf(say.s, sizeof say.s, "GPU %u", gpu->info.index);

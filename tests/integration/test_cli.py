@@ -327,6 +327,11 @@ def test_references_between_pages_exist(root):
             assert f"{name.replace(chr(92), '')}.{section}" in names, (page.name, name)
 
 
+def test_wrong_options_name_the_command(alula):
+    got = alula("stat", "--unheard-of")
+    assert (got.returncode, got.stdout, got.stderr) == (2, "", "alula stat: unrecognized option '--unheard-of'\n")
+
+
 def test_generated_pages_are_up_to_date(alula, alula_bin, root):
     """`make docs` writes them anew."""
     assert alula("help", "--markdown").stdout == (root / "docs" / "metrics.md").read_text()

@@ -495,7 +495,7 @@ static void test_cpu_picture(void **unused)
         double rank, worker;
         const char *considered, *advice;
     } cases[] = {
-        {0.1, 0.98, "2 DataLoader workers use 98.0 % of a core each: preprocessing", "More DataLoader workers"},
+        {0.1, 0.98, "Its DataLoader workers use 98.0 % of a core each: preprocessing", "More DataLoader workers"},
         {1.0, 0.1, "The rank uses 100.0 % of a core", "many small kernels"},
         {0.02, 0.0, "Neither rank nor workers use the CPU much", "what it waits for"},
     };

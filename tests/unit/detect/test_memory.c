@@ -273,6 +273,45 @@ static void test_a_young_engine_fills_its_pool(void **unused)
     }
 }
 
+static void test_no_slope_is_told_while_it_stays(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    ramp(&w, 120, 133, 0.25);
+    world_ticks(&w, 6);
+    uint32_t told = w.count;
+    assert_non_null(world_open(&w, "memory"));
+    world_ticks(&w, 48); // 27 s in all
+    assert_non_null(world_open(&w, "memory"));
+    assert_int_equal(w.count, told);
+    world_ticks(&w, 8);
+    assert_null(world_open(&w, "memory"));
+    world_free(&w);
+}
+
+// A MIG device's own number counts within its GPU, whose number is the one to tell.
+static void test_names_the_gpu_of_a_mig_device(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 2);
+    world_job(&w, 1);
+    w.s->gpus[0].info.index = 3; // the only one that is shown
+    w.s->gpus[0].info.mig_enabled = true;
+    w.s->gpus[1].info = (struct al_gpu_info){.is_mig = true, .parent = 0, .index = 1, .gpu_instance = 5,
+                                              .status = AL_STATUS_OK};
+    strcpy(w.s->gpus[1].info.uuid, "MIG-5");
+    w.s->rows[0].gpu = 1;
+    for (double x = 120; x < 132; x += 0.5) {
+        level(&w, 1, 1000, x);
+        world_tick(&w);
+    }
+    assert_has(world_key(&w, "memory/MIG-5")->message, "GPU 3 MIG 5/0: memory ");
+    assert_true(w.log[0].gpu == 1 && w.log[0].gpu_index == 3);
+    world_free(&w);
+}
+
 static void test_cannot_tell(void **unused)
 {
     (void)unused;
@@ -323,6 +362,7 @@ int memory_suite(void)
         cmocka_unit_test(test_noise_is_no_rise), cmocka_unit_test(test_sawtooth_is_told_once),        cmocka_unit_test(test_staircase_is_one_finding),
         cmocka_unit_test(test_model_size_moves_the_limit),   cmocka_unit_test(test_unknown_process_is_said),
         cmocka_unit_test(test_names_the_process_that_rises), cmocka_unit_test(test_a_young_engine_fills_its_pool),
+        cmocka_unit_test(test_names_the_gpu_of_a_mig_device), cmocka_unit_test(test_no_slope_is_told_while_it_stays),
         cmocka_unit_test(test_cannot_tell),
         cmocka_unit_test(test_plateau_above_the_learned_peak), cmocka_unit_test(test_another_window_keeps_the_readings),
     };

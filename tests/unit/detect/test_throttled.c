@@ -138,6 +138,7 @@ static void test_what_backs_it(void **unused)
     world_gpu(&w, 0, AL_GPU_TEMP, 60); // nothing else shows heat
     mask(&w, 10, 0x20);
     assert_int_equal(w.log[0].confidence, AL_CONFIDENCE_LOW);
+    assert_int_equal(w.log[0].level, AL_LEVEL_INFO);
     world_free(&w);
     make(&w);
     world_gpu(&w, 0, AL_GPU_POWER, 690);
