@@ -14,7 +14,7 @@
 #include "detect/detect.h"
 
 #define HISTORY_SAMPLES 1200
-#define ONCE_NS (1500 * AL_NS_PER_MS) // three readings: rates need two of each kind
+#define ONCE_NS (2100 * AL_NS_PER_MS) // rates need two readings of the slow half, which is a second apart
 
 enum { OPT_ONCE = 1, OPT_SIZE, OPT_FOR, OPT_ASCII, OPT_UTF8, OPT_NO_MOUSE, OPT_PCIE, OPT_FILTER, OPT_SORT, OPT_FLAT, OPT_KEYS };
 
@@ -38,7 +38,7 @@ static const char help[] =
     "  --no-mouse          leave the mouse to the terminal (selecting text)\n"
     "  --once              print one screen as text and end\n"
     "  --size WxH          size of that screen (default: the terminal's, else 120x40)\n"
-    "  --for TIME          with --once: watch this long before (default 1.5s)\n"
+    "  --for TIME          with --once: watch this long before (default 2s)\n"
     "  --keys KEYS         with --once: keys pressed before, as in \"<tab><enter>\" or \"s<down><enter>\"\n\n";
 
 static const char examples[] =

@@ -87,11 +87,12 @@ static bool wanted(const struct al_draw *d, int column, bool second_line) {
     return false;
 }
 
-static int id_width(const struct al_snapshot *s) {
+// MIG devices have longer names ("0:13") and odd sizes ("20.0M/16.2G").
+static int width_of(const struct al_snapshot *s, int column) {
+    bool mig = false;
     for (uint32_t i = 0; i < s->gpu_count; i++)
-        if (s->gpus[i].info.is_mig)
-            return 6;
-    return columns[COL_ID].width;
+        mig |= s->gpus[i].info.is_mig;
+    return columns[column].width + (!mig ? 0 : column == COL_ID ? 3 : column == COL_MEM ? 1 : 0);
 }
 
 static void make_plan(const struct al_draw *d, int w, struct plan *ret) {
@@ -99,7 +100,7 @@ static void make_plan(const struct al_draw *d, int w, struct plan *ret) {
     memset(ret, 0, sizeof *ret);
     for (int rank = 0; rank < 20; rank++)
         for (int c = 0; c < COL_COUNT; c++) {
-            int width = c == COL_ID ? id_width(d->in->s) : columns[c].width;
+            int width = width_of(d->in->s, c);
             if (columns[c].rank != rank || width + (left < w) > left || !wanted(d, c, d->l->gpu_lines > 1))
                 continue;
             left -= width + (left < w);
