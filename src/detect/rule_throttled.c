@@ -3,6 +3,7 @@
 // normal at full load and told as info under a key of its own; idle and application clocks are no throttling.
 #include <math.h>
 
+#include "base/clock.h"
 #include "detect/rule.h"
 #include "detect/say.h"
 #include "series/rate.h"
@@ -41,6 +42,13 @@ static void done(void *state)
 {
     for (int r = 0; r < REASONS; r++)
         al_window_done(&((struct state *)state)->seen[r]);
+}
+
+// Readings in the window: of short ticks so many more that it is as long.
+static uint32_t window_of(const struct al_run *run)
+{
+    double interval = (double)run->s->interval_ns / AL_NS_PER_S, tick = run->set->inefficient_tick;
+    return (uint32_t)(run->set->throttled_ticks * (interval > 0 && interval < tick ? tick / interval : 1) + 0.5);
 }
 
 static bool follow(struct state *m, const struct al_gpu *gpu, uint32_t ticks)
@@ -116,7 +124,7 @@ static void judge(struct al_run *run, struct al_track *t, struct al_track *power
 {
     struct state *m = t->state;
     int worst = -1;
-    if (m->seen[0].count < run->set->throttled_ticks) {
+    if (m->seen[0].count < window_of(run)) {
         al_run_too_little(run, t, "the window is not full yet");
         al_run_too_little(run, power, "the window is not full yet");
         return;
@@ -146,7 +154,7 @@ static void step(struct al_run *run)
         if (!al_ok(gpu->m[AL_GPU_THROTTLE])) {
             al_run_cannot(run, t, "the driver does not say why clocks are where they are");
             al_run_cannot(run, power, "the driver does not say why clocks are where they are");
-        } else if (follow(t->state, gpu, (uint32_t)run->set->throttled_ticks)) {
+        } else if (follow(t->state, gpu, window_of(run))) {
             judge(run, t, power, g);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uneven GPUs of one job: one works while all others idle, or one idles while all others look busy. In the second case
 // the idle one is the one to look at: the others may only wait for it in a collective, which reads as 100 % busy.
+#include "base/clock.h"
 #include "detect/rule.h"
 #include "detect/say.h"
 
@@ -135,7 +136,9 @@ static void judge(struct al_run *run, struct al_track *t, const struct al_job *j
         state->odd = odd;
         state->run += odd >= 0;
     }
-    if (odd >= 0 && state->run >= run->set->uneven_ticks)
+    double seconds = (double)(run->s->monotonic_ns - state->since_ns) / AL_NS_PER_S;
+    bool long_enough = seconds >= 0.95 * run->set->uneven_ticks * run->set->inefficient_tick; // of short ticks, more
+    if (odd >= 0 && state->run >= run->set->uneven_ticks && long_enough)
         raise(run, t, job, &s, odd);
     else
         al_run_quiet(run, t);

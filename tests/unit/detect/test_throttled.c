@@ -122,6 +122,23 @@ static void test_too_little_and_cannot_tell(void **unused)
     world_free(&w);
 }
 
+// A window is as long with short ticks: one hot moment of 200 ms is no fifth of it.
+static void test_short_ticks(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w);
+    w.s->interval_ns = SEC / 10;
+    world_gpu(&w, 0, AL_GPU_TEMP, 88);
+    mask(&w, 49, 0);
+    mask(&w, 9, 0x20);
+    assert_int_equal(w.count, 0);
+    mask(&w, 1, 0x20);
+    assert_int_equal(w.count, 1);
+    assert_has(w.log[0].message, "in 20.0 % of the last 50 readings");
+    world_free(&w);
+}
+
 static void test_what_backs_it(void **unused)
 {
     (void)unused;
@@ -158,7 +175,7 @@ int throttled_suite(void)
         cmocka_unit_test(test_heat),          cmocka_unit_test(test_each_reason),
         cmocka_unit_test(test_power_cap_is_info), cmocka_unit_test(test_healthy_twins),
         cmocka_unit_test(test_too_little_and_cannot_tell),
-        cmocka_unit_test(test_what_backs_it),
+        cmocka_unit_test(test_what_backs_it), cmocka_unit_test(test_short_ticks),
     };
     return cmocka_run_group_tests_name("throttled", tests, NULL, NULL);
 }

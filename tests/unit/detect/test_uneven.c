@@ -40,6 +40,19 @@ static void test_one_busy_others_idle(void **unused)
     world_free(&w);
 }
 
+static void test_short_ticks_last_as_long(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w, 4, 0.97, 0.12, 2, true);
+    w.s->interval_ns = SEC / 10;
+    world_ticks(&w, 47);
+    assert_int_equal(w.count, 0);
+    world_ticks(&w, 3);
+    assert_int_equal(w.count, 1);
+    world_free(&w);
+}
+
 static void test_one_idle_others_wait_for_it(void **unused)
 {
     (void)unused;
@@ -125,9 +138,9 @@ static void test_first_gpu_may_be_the_odd_one(void **unused)
 int uneven_suite(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_busy_others_idle), cmocka_unit_test(test_one_idle_others_wait_for_it),
-        cmocka_unit_test(test_healthy_twins),        cmocka_unit_test(test_idle_worker_is_named),
-        cmocka_unit_test(test_cannot_tell_and_stale),
+        cmocka_unit_test(test_one_busy_others_idle),  cmocka_unit_test(test_one_idle_others_wait_for_it),
+        cmocka_unit_test(test_healthy_twins),         cmocka_unit_test(test_idle_worker_is_named),
+        cmocka_unit_test(test_cannot_tell_and_stale), cmocka_unit_test(test_short_ticks_last_as_long),
         cmocka_unit_test(test_first_gpu_may_be_the_odd_one),
     };
     return cmocka_run_group_tests_name("uneven", tests, NULL, NULL);
