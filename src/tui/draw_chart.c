@@ -97,7 +97,7 @@ void al_draw_charts(struct al_draw *d, const char *uuid, bool all_gpus) {
     if (!s || d->l->pane[AL_PANE_CHARTS].h < 1 || !d->in->history)
         return;
     if (all_gpus) {
-        int in_sight = d->l->chart_columns * d->l->chart_rows;
+        int in_sight = d->l->charts;
         int first = d->ui->gpu >= in_sight ? d->ui->gpu - in_sight + 1 : 0;
         for (int i = 0; first + i < (int)s->gpu_count && i < in_sight; i++)
             one(d, framed(al_layout_chart(d->l, i), d->g->w), &s->gpus[first + i], d->ui->chart, true);

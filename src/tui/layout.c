@@ -48,6 +48,7 @@ static void chart_grid(int w, int h, int charts, struct al_layout *l) {
         rows--;
     l->chart_columns = most(1, least(l->chart_columns, up(charts, rows)));
     l->chart_rows = rows;
+    l->charts = least(charts, rows * l->chart_columns);
 }
 
 // Lines for charts out of what GPUs and the least of processes leave.
@@ -100,10 +101,11 @@ void al_layout_main(const struct al_layout_in *in, struct al_layout *ret) {
 
 struct al_rect al_layout_chart(const struct al_layout *l, int i) {
     struct al_rect p = l->pane[AL_PANE_CHARTS], none = {0, 0, 0, 0};
-    if (i < 0 || p.h < 1 || i >= l->chart_columns * l->chart_rows)
+    if (i < 0 || p.h < 1 || i >= l->charts)
         return none;
     int column = i % l->chart_columns, row = i / l->chart_columns;
-    int x0 = p.w * column / l->chart_columns, x1 = p.w * (column + 1) / l->chart_columns;
+    int columns = least(l->chart_columns, l->charts - row * l->chart_columns);
+    int x0 = p.w * column / columns, x1 = p.w * (column + 1) / columns;
     int y0 = p.h * row / l->chart_rows, y1 = p.h * (row + 1) / l->chart_rows;
     return (struct al_rect){p.x + x0, p.y + y0, x1 - x0, y1 - y0};
 }

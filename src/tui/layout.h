@@ -21,7 +21,8 @@ struct al_layout {
     int gpu_columns;                // GPUs side by side
     int gpu_lines;                  // lines a GPU: 1 or 2
     int gpu_rows;                   // rows of GPUs that are in sight
-    int chart_columns, chart_rows;  // charts in sight = columns * rows
+    int chart_columns, chart_rows;
+    int charts;                     // in sight; those of the last row share its width
 };
 
 #define AL_GPU_CELL_MIN 38 // columns that a GPU beside another needs

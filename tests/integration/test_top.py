@@ -67,7 +67,7 @@ def test_the_default_size_and_the_default_time(alula, scenarios):
 
 
 def test_through_the_driver(alula, standin, scenarios):
-    got = alula("top", "--once", "--size", "140x40", env=scenes.standin_env(standin, scenarios / "eight-healthy.txt"))
+    got = alula("top", "--once", "--size", "140x40", "--for", "4s", env=scenes.standin_env(standin, scenarios / "eight-healthy.txt"))
     assert got.returncode == 0
     assert re.search(r"^  7 H200 .* 97% .* 100/140G  640/700W   58°C .* 90%   46%   40%", got.stdout, re.M)
     assert re.search(r"^   4307 alice     7     rank 7     99.5G   96", got.stdout, re.M)

@@ -39,7 +39,7 @@ static void check_charts(const struct al_layout *l) {
         assert_false(is_there(al_layout_chart(l, 0)));
         return;
     }
-    for (int i = 0; i < l->chart_columns * l->chart_rows; i++) {
+    for (int i = 0; i < l->charts; i++) {
         struct al_rect r = al_layout_chart(l, i);
         assert_true(r.w >= 10 && r.h >= 2);
         assert_true(r.x >= p.x && r.y >= p.y && r.x + r.w <= p.x + p.w && r.y + r.h <= p.y + p.h);
@@ -50,7 +50,7 @@ static void check_charts(const struct al_layout *l) {
         area += r.w * r.h;
     }
     assert_int_equal(area, p.w * p.h);
-    assert_false(is_there(al_layout_chart(l, l->chart_columns * l->chart_rows)));
+    assert_false(is_there(al_layout_chart(l, l->charts)));
     assert_false(is_there(al_layout_chart(l, -1)));
 }
 
