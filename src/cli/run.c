@@ -43,8 +43,8 @@ static const char examples[] =
     "  alula run -- python train.py\n"
     "  alula run --log-every 10 -- swift sft --model Qwen/Qwen2.5-7B-Instruct --output_dir output ...\n"
     "  alula run --output-dir . -- torchrun --nproc_per_node 8 train.py\n"
-    "\nExit status: COMMAND's (its signal is raised again); 125 alula failed, 126 COMMAND cannot be run, 127 not found;\n"
-    "3 a finding of --fail-on; 2 bad option or config.\n";
+    "\nExit status: COMMAND's (its signal is raised again); 125 alula failed (bad options too), 126 COMMAND cannot be run,\n"
+    "127 not found; 3 a finding of --fail-on.\n";
 
 enum { OPT_OUTPUT = 1, OPT_LOG, OPT_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
 static const struct option long_options[] = {
@@ -116,6 +116,15 @@ static void mask_command(struct al_run *r) {
     al_buf_free(&b);
 }
 
+static void find_probe(struct al_run *r) {
+    static const char library[] = AL_LIBDIR "/alula/libalula-probe.so", start[] = AL_DATADIR "/alula/hook/sitecustomize.py";
+    r->probed = al_cli_find_part("probe/libalula-probe.so", library, r->probe, sizeof r->probe);
+    r->hooked = al_cli_find_part("../python/hook/sitecustomize.py", start, r->hook, sizeof r->hook);
+    char *name = r->hooked ? strrchr(r->hook, '/') : NULL;
+    if (name)
+        *name = '\0';
+}
+
 static void prepare(struct al_run *r) {
     r->start_ns = al_monotonic_ns();
     r->start_realtime_ns = al_realtime_ns();
@@ -124,13 +133,7 @@ static void prepare(struct al_run *r) {
     r->level = -1;
     r->ranks = calloc(AL_RUN_RANKS, sizeof *r->ranks);
     r->linked = r->ranks && al_link_open(&r->link) == 0;
-    r->probed = al_cli_find_part("probe/libalula-probe.so", AL_LIBDIR "/alula/libalula-probe.so", r->probe,
-                                 sizeof r->probe) &&
-                al_cli_find_part("probe/hook/sitecustomize.py", AL_DATADIR "/alula/hook/sitecustomize.py", r->hook,
-                                 sizeof r->hook);
-    char *name = r->probed ? strrchr(r->hook, '/') : NULL;
-    if (name)
-        *name = '\0';
+    find_probe(r);
     mask_command(r);
 }
 
@@ -138,7 +141,7 @@ static int start(struct al_run *r) {
     const struct al_job_options o = {.argv = r->argv,
                                      .socket = r->linked ? r->link.path : NULL,
                                      .probe = r->probed ? r->probe : NULL,
-                                     .hook = r->probed ? r->hook : NULL};
+                                     .hook = r->probed && r->hooked ? r->hook : NULL};
     int error, result = al_job_start(&o, &r->job, &error);
     if (!result)
         return 0;
@@ -150,12 +153,16 @@ static int start(struct al_run *r) {
 }
 
 static void wait_for_news(const struct al_run *r, int64_t until_ns) {
-    struct pollfd p[2 + AL_LINK_PENDING];
+    static struct pollfd p[1 + 1 + AL_LINK_PENDING + AL_RUN_RANKS];
     int64_t left = until_ns - al_monotonic_ns();
     uint32_t count = 1;
     p[0] = (struct pollfd){.fd = r->job.signal_fd, .events = POLLIN};
     if (r->linked)
         count += al_link_poll(&r->link, p + 1);
+    // Ends are seen at once: who was first counts.
+    for (uint32_t i = 0; i < r->rank_count; i++)
+        if (!r->ranks[i]->ended && r->ranks[i]->end_fd >= 0)
+            p[count++] = (struct pollfd){.fd = r->ranks[i]->end_fd, .events = POLLIN};
     (void)poll(p, count, left > 0 ? (int)(left / AL_NS_PER_MS) + 1 : 0);
 }
 
@@ -163,7 +170,6 @@ static void tick(struct al_run *r, int64_t now_ns) {
     al_run_drain(r);
     al_run_note_ends(r, now_ns);
     al_run_look_for_workers(r, now_ns);
-    al_run_say_steps(r);
     al_run_judge(r, true);
 }
 
@@ -201,7 +207,6 @@ static void finish(struct al_run *r) {
                 r->ranks[i]->ended_ns = now;
         }
     al_run_device_stop(r);
-    al_run_say_steps(r);
     al_run_report(r, true);
     al_run_say_end(r);
     if (r->linked)
@@ -251,8 +256,6 @@ int al_cmd_run(int argc, char **argv) {
         }
         status = take_option(r, &model_size, option, optarg);
     }
-    if (status < 0)
-        status = al_error_exit_status(AL_E_INVALID);
     if (!status && optind >= argc)
         status = usage_error("run: name the command, as in alula run -- python train.py%s", "");
     if (!status) {
@@ -260,5 +263,6 @@ int al_cmd_run(int argc, char **argv) {
         status = run(r, model_size);
     }
     free(r);
-    return status;
+    // What a user would take for the command's own status is never given for alula's.
+    return !status || status == STATUS_NOT_FOUND || status == STATUS_NOT_EXECUTABLE ? status : STATUS_FAILED;
 }

@@ -88,7 +88,7 @@ struct al_run {
     char *const *argv;
     char command[512]; // masked
     struct al_link link;
-    bool linked, probed; // somebody listens; the probe and its hook are installed
+    bool linked, probed, hooked; // somebody listens; the probe and its start hook for Python are installed
     char probe[600], hook[600];
     struct al_job job;
     int64_t start_ns, start_realtime_ns;
@@ -130,7 +130,7 @@ void al_run_utilization(struct al_run *r, struct al_run_utilization *ret);
 
 // run_say.c
 void al_run_say_start(const struct al_run *r);
-void al_run_say_steps(struct al_run *r); // the lines of --log-every
+void al_run_say_step(struct al_run *r, struct al_run_rank *k); // a step ended: the lines of --log-every, if due
 void al_run_judge(struct al_run *r, bool live);
 // Of the whole run; ret holds AL_STEPS_VERDICTS. Returns how many.
 uint32_t al_run_verdicts(struct al_run *r, struct al_steps_verdict *ret);

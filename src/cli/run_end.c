@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_end.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -62,20 +63,33 @@ static int64_t ended_at(const struct al_run_rank *k) {
     return k->tally.exited && k->tally.exit_ns && k->tally.exit_ns < k->ended_ns ? k->tally.exit_ns : k->ended_ns;
 }
 
+// A launcher ends the others at once when a rank dies: by SIGTERM, as a rule.
+static bool was_told_to_end(const struct al_run_rank *k) {
+    return k->status_known && WIFSIGNALED(k->status) && WTERMSIG(k->status) == SIGTERM && !k->tally.text[AL_TEXT_ERROR][0];
+}
+
+static bool earlier(const struct al_run_rank *a, const struct al_run_rank *b) {
+    int64_t apart = ended_at(a) - ended_at(b);
+    if (apart < TOGETHER_NS && apart > -TOGETHER_NS && was_told_to_end(a) != was_told_to_end(b))
+        return was_told_to_end(b);
+    return apart < 0;
+}
+
+// sure: nobody else ended so close to it for a reason of its own.
 static const struct al_run_rank *first_dead(const struct al_run *r, bool *ret_sure) {
-    const struct al_run_rank *first = NULL, *second = NULL;
+    const struct al_run_rank *first = NULL;
     for (uint32_t i = 0; i < r->rank_count; i++) {
         const struct al_run_rank *k = r->ranks[i];
-        if (!k->ended || al_run_ended_well(k))
-            continue;
-        if (!first || ended_at(k) < ended_at(first)) {
-            second = first;
+        if (k->ended && !al_run_ended_well(k) && (!first || earlier(k, first)))
             first = k;
-        } else if (!second || ended_at(k) < ended_at(second)) {
-            second = k;
-        }
     }
-    *ret_sure = !second || ended_at(second) - ended_at(first) > TOGETHER_NS || (first && first->tally.exited);
+    *ret_sure = true;
+    for (uint32_t i = 0; i < r->rank_count && first; i++) {
+        const struct al_run_rank *k = r->ranks[i];
+        if (k != first && k->ended && !al_run_ended_well(k) && ended_at(k) - ended_at(first) < TOGETHER_NS &&
+            was_told_to_end(k) == was_told_to_end(first))
+            *ret_sure = false;
+    }
     return first;
 }
 

@@ -129,17 +129,14 @@ static void step_lines(struct al_buf *b, struct al_run *r, struct al_run_rank *k
     gpu_line(b, r, t);
 }
 
-void al_run_say_steps(struct al_run *r) {
+void al_run_say_step(struct al_run *r, struct al_run_rank *k) {
     struct al_buf b = AL_BUF_INIT;
-    for (uint32_t i = 0; i < r->rank_count && r->log_every; i++) {
-        struct al_run_rank *k = r->ranks[i];
-        uint64_t steps = al_tally_steps(&k->tally);
-        if (k != al_run_leader(r) || steps / r->log_every == k->logged_steps / r->log_every)
-            continue;
-        step_lines(&b, r, k, steps);
-        k->logged = k->tally.total;
-        k->logged_steps = steps;
-    }
+    uint64_t steps = al_tally_steps(&k->tally);
+    if (steps % r->log_every != 0)
+        return;
+    step_lines(&b, r, k, steps);
+    k->logged = k->tally.total;
+    k->logged_steps = steps;
     al_run_print(&b);
 }
 
@@ -208,6 +205,7 @@ static void summary_line(struct al_buf *b, const struct al_run_rank *k) {
     const struct al_tally *t = &k->tally;
     double wall = (double)t->total.wall_ns;
     uint64_t steps = al_tally_steps(t);
+    int parts = 0;
     al_buf_str(b, "alula: ");
     if (t->world > 1)
         al_buf_printf(b, "rank %lld: ", (long long)t->rank);
@@ -220,7 +218,7 @@ static void summary_line(struct al_buf *b, const struct al_run_rank *k) {
     al_buf_str(b, "/s):");
     for (int i = AL_PART_COUNT - 1; i >= 0; i--)
         if ((double)t->total.part_ns[i] / wall >= 0.0005 || i == AL_IN_OTHER)
-            al_buf_printf(b, "%s %s %s", i == AL_PART_COUNT - 1 || !i ? "" : "", al_part_word(i),
+            al_buf_printf(b, "%s %s %s", parts++ ? "," : "", al_part_word(i),
                           al_say_percent((double)t->total.part_ns[i] / wall).s);
     if (t->skipped || t->aborted || t->micro)
         al_buf_printf(b, "; %llu skipped, %llu aborted, %llu micro-steps", (unsigned long long)t->skipped,

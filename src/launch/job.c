@@ -111,6 +111,13 @@ static bool ends_jobs(int number) {
     return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
 }
 
+// The terminal's signals go to the group; but its hang-up goes to the session's leader alone, which may be alula.
+static bool reached_job(struct al_job *j, const struct signalfd_siginfo *info) {
+    if (j->sentinel.pid <= 0)
+        return info->ssi_code == SI_KERNEL && getsid(0) != getpid();
+    return al_sentinel_saw(&j->sentinel, (int)info->ssi_signo);
+}
+
 int al_job_signals(struct al_job *j, al_job_orphan_fn *fn, void *user) {
     struct signalfd_siginfo info;
     int told = 0;
@@ -124,8 +131,7 @@ int al_job_signals(struct al_job *j, al_job_orphan_fn *fn, void *user) {
             continue; // alula's own: a write that failed says so itself
         if (ends_jobs(number))
             told = number;
-        // From the kernel: the terminal's, which the job has got as well.
-        if (info.ssi_code != SI_KERNEL && !j->ended && !al_sentinel_saw(&j->sentinel, number))
+        if (!j->ended && !reached_job(j, &info))
             (void)kill(j->pid, number);
     }
     return told;

@@ -31,7 +31,7 @@ static void live(int fd, const sigset_t *signals, pid_t parent) {
         (void)close(i);
     while (keep == 0) {
         int number = sigwaitinfo(signals, &info);
-        if (number <= 0 || info.si_code == SI_KERNEL || number == SIGCHLD)
+        if (number <= 0 || number == SIGCHLD)
             continue;
         struct word w = {al_monotonic_ns(), number};
         (void)!write(0, &w, sizeof w);

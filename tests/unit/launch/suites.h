@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef AL_TESTS_UNIT_LAUNCH_SUITES_H
+#define AL_TESTS_UNIT_LAUNCH_SUITES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+int link_suite(void);
+int end_suite(void);
+
+#endif
