@@ -69,7 +69,7 @@ static int flush(struct export *x) {
 
 static void choose(struct export *x) {
     struct al_snapshot *s = x->s;
-    int32_t place[AL_GPU_MAX];
+    int32_t place[AL_GPU_MAX] = {0};
     uint32_t gpus = 0, rows = 0;
     for (uint32_t i = 0; i < s->gpu_count; i++) {
         place[i] = al_gpu_selected(x->gpus, &s->gpus[i].info) ? (int32_t)gpus : -1;

@@ -136,6 +136,11 @@ static int find_job(struct al_writer *w, int64_t now) {
     return 0;
 }
 
+static const char unused_rows[] = "DELETE FROM process_gpus WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks"
+                                  " WHERE kind=5) AND id NOT IN (SELECT process_gpu FROM process_gpu_samples)";
+static const char unused_processes[] = "DELETE FROM processes WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks"
+                                       " WHERE kind=4) AND id NOT IN (SELECT process FROM process_samples)";
+
 static int forget(struct al_writer *w, int64_t limit) {
     static const char *const statements[] = {
         "DELETE FROM chunks WHERE block IN (SELECT id FROM blocks WHERE end_ns <= ?1 AND level >= 0)",
@@ -145,10 +150,8 @@ static int forget(struct al_writer *w, int64_t limit) {
         "DELETE FROM clocks WHERE t < ?1 AND t > 0",
         "DELETE FROM gaps WHERE to_ns < ?1",
         "DELETE FROM xids WHERE t < ?1 AND EXISTS (SELECT 1 FROM xids x WHERE x.gpu=xids.gpu AND x.code=xids.code AND x.t>xids.t)",
-        "DELETE FROM process_gpus WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks WHERE kind=5)"
-        " AND id NOT IN (SELECT process_gpu FROM process_gpu_samples)",
-        "DELETE FROM processes WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks WHERE kind=4)"
-        " AND id NOT IN (SELECT process FROM process_samples)",
+        unused_rows,
+        unused_processes,
         "DELETE FROM blocks WHERE end_ns <= ?1 AND level >= 0 AND id NOT IN (SELECT block FROM chunks)",
     };
     int64_t old = -1;

@@ -183,7 +183,9 @@ static int take_lasting(struct al_store *s, const struct al_loaded *l, const str
 }
 
 static void take_head(struct al_store *s, const struct where *w, struct al_snapshot *ret) {
-    uint32_t r = al_part_find(s->ticks, w->t);
+    uint32_t r = s->ticks ? al_part_find(s->ticks, w->t) : UINT32_MAX;
+    if (r == UINT32_MAX)
+        return;
     const int64_t *extra = s->ticks->extra + (size_t)r * s->ticks->extras;
     ret->monotonic_ns = w->t;
     ret->realtime_ns = extra[AL_TICK_REALTIME];

@@ -50,11 +50,18 @@ static bool held(const struct al_part *p, const struct al_layout *const *of, uin
     return p->at[p->at_from[r] + slot] == p->at[p->at_from[r - 1] + slot];
 }
 
+// Zeros of both signs differ here.
+static bool same_bits(double a, double b) {
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y;
+}
+
 static bool hold_is_true(const struct al_part *p, const struct al_layout *const *of, uint32_t metric) {
     for (uint32_t r = 1; r < p->rows; r++)
         if (has(of[r], metric) && held(p, of, r, metric) &&
-            memcmp(&p->num[(size_t)r * p->metrics + metric], &p->num[(size_t)(r - 1) * p->metrics + metric],
-                   sizeof(double)) != 0)
+            !same_bits(p->num[(size_t)r * p->metrics + metric], p->num[(size_t)(r - 1) * p->metrics + metric]))
             return false;
     return true;
 }

@@ -160,7 +160,7 @@ static void table_of_entity(struct al_buf *b, uint8_t kind) {
 static void fill_words(struct al_buf *b) {
     for (uint32_t s = 0; s < AL_STATUS_COUNT; s++)
         al_buf_printf(b, "INSERT INTO statuses VALUES(%u,'%s');", s, al_status_word(s));
-    for (uint8_t kind = 0; kind < AL_STORE_KINDS; kind++)
+    for (int kind = 0; kind < AL_STORE_KINDS; kind++)
         for (uint32_t m = 0; m < al_store_kinds[kind].metric_count; m++) {
             const struct al_metric_info *i = &al_store_kinds[kind].metrics[m];
             char *sql = sqlite3_mprintf("INSERT INTO metrics VALUES(%d,%d,%Q,%Q,%Q,%Q);", kind, m, i->name,
@@ -174,9 +174,9 @@ int al_db_create(sqlite3 *db, struct al_store_error *e) {
     struct al_buf b = AL_BUF_INIT;
     al_buf_str(&b, "BEGIN;");
     al_buf_str(&b, fixed);
-    for (uint8_t kind = 0; kind < AL_STORE_KINDS; kind++) {
-        table_of_kind(&b, kind);
-        table_of_entity(&b, kind);
+    for (int kind = 0; kind < AL_STORE_KINDS; kind++) {
+        table_of_kind(&b, (uint8_t)kind);
+        table_of_entity(&b, (uint8_t)kind);
     }
     fill_words(&b);
     al_buf_printf(&b, "PRAGMA user_version=%d;", AL_STORE_SCHEMA);

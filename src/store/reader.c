@@ -98,9 +98,9 @@ static int load_chunks(struct al_store *s, const struct al_block *b, struct al_p
 }
 
 static int load_plain(struct al_store *s, const struct al_block *b, struct al_parts *parts) {
-    for (uint8_t kind = 0; kind < AL_STORE_KINDS; kind++) {
+    for (int kind = 0; kind < AL_STORE_KINDS; kind++) {
         struct al_store_error e = {{0}};
-        int result = al_db_rows(s->db, kind, -1, b->start_ns, b->end_ns, &s->layouts, &s->names, parts, &e);
+        int result = al_db_rows(s->db, (uint8_t)kind, -1, b->start_ns, b->end_ns, &s->layouts, &s->names, parts, &e);
         if (result == AL_E_NOMEM)
             return result;
         if (result)
