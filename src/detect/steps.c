@@ -77,6 +77,21 @@ bool al_steps_share(const struct al_steps_view *v, int part, bool whole, double 
     return wall > 0;
 }
 
+// What is said while the job runs must not be taken back at its end: the recent steps well above the limit, and all so
+// far above it.
+#define LIVE_MARGIN 1.2
+bool al_steps_lasts(const struct al_steps_view *v, int part, double share, double limit) {
+    struct al_steps_view all = *v;
+    double whole;
+    if (!v->live)
+        return true;
+    all.live = false;
+    for (uint32_t i = 0; i < v->count; i++)
+        if (v->ranks[i].tally->recent_count < AL_TALLY_RECENT)
+            return false;
+    return share > LIVE_MARGIN * limit && al_steps_share(&all, part, false, &whole) && whole > limit;
+}
+
 bool al_steps_enough(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret) {
     uint64_t steps;
     double wall = al_steps_wall(v, &steps) / (v->count ? v->count : 1);
@@ -172,7 +187,7 @@ static void judge_data(const struct al_settings *set, const struct al_steps_view
     if (!al_steps_enough(set, v, ret) || !al_steps_share(v, AL_IN_DATA, false, &share))
         return;
     (void)al_steps_wall(v, &steps);
-    if (share <= set->training_data_above) {
+    if (share <= set->training_data_above || !al_steps_lasts(v, AL_IN_DATA, share, set->training_data_above)) {
         al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time waiting for data", al_say_percent(share).s);
         return;
     }
@@ -212,7 +227,8 @@ static void judge_communication(const struct al_settings *set, const struct al_s
         al_steps_say(ret, AL_VERDICT_CANNOT_TELL, "%s", c.source);
         return;
     }
-    if (c.ratio <= set->training_communication_above) {
+    double limit = set->training_communication_above;
+    if (c.ratio <= limit || !al_steps_lasts(v, AL_IN_COMMUNICATION, c.ratio, limit)) {
         al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time in exposed communication (%s)", al_say_percent(c.ratio).s,
                      c.source);
         return;

@@ -12,9 +12,13 @@ struct growth {
     struct al_floor_trend trend;
 };
 
-static struct growth growth_of(const struct al_settings *set, const struct al_floor *f) {
+static struct growth growth_of(const struct al_settings *set, bool live, const struct al_floor *f) {
     struct growth g = {0};
-    if (al_floor_trend(f, (uint32_t)set->training_memory_readings, &g.trend))
+    uint32_t readings = (uint32_t)set->training_memory_readings;
+    // A job's beginning grows for many reasons: more is asked for while it runs.
+    if (live && f->readings < 2 * (uint64_t)readings)
+        return g;
+    if (al_floor_trend(f, readings, &g.trend))
         return g;
     g.enough = true;
     g.bytes = g.trend.per_step * (double)(g.trend.last_step - g.trend.first_step);
@@ -63,9 +67,9 @@ static void tell_cache(struct al_steps_verdict *v, const char *who, const struct
                                 "tasks gives it back and costs new allocations afterwards");
 }
 
-static void judge(const struct al_settings *set, const struct al_tally_memory *m, const char *who,
+static void judge(const struct al_settings *set, bool live, const struct al_tally_memory *m, const char *who,
                   struct al_steps_verdict *v) {
-    struct growth a = growth_of(set, &m->allocated), r = growth_of(set, &m->reserved);
+    struct growth a = growth_of(set, live, &m->allocated), r = growth_of(set, live, &m->reserved);
     if (!a.enough)
         al_steps_say(v, AL_VERDICT_TOO_LITTLE_DATA, "%s: %u readings of the allocator's figures", who, m->allocated.count);
     else if (a.rises)
@@ -97,7 +101,7 @@ uint32_t al_steps_allocated(const struct al_settings *set, const struct al_steps
                            (long long)(v->ranks[i].rank < 0 ? 0 : v->ranks[i].rank), (int)m->device);
             al_steps_begin(&ret[count], "allocated", who);
             ret[count].finding.pid = v->ranks[i].pid;
-            judge(set, m, who, &ret[count++]);
+            judge(set, v->live, m, who, &ret[count++]);
         }
     if (!count && max) {
         al_steps_begin(&ret[0], "allocated", "job");

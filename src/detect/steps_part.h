@@ -13,6 +13,8 @@ void al_steps_say(struct al_steps_verdict *v, enum al_verdict verdict, const cha
 void al_steps_number(struct al_steps_verdict *v, const char *name, double value, enum al_unit unit, const char *source);
 // False, and the verdict says so, while there are too few steps.
 bool al_steps_enough(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret);
+// Whether a share above the limit is worth saying: always at the end, live only when it is clear and lasts.
+bool al_steps_lasts(const struct al_steps_view *v, int part, double share, double limit);
 // Wall time that was judged, in seconds, summed over ranks; and steps.
 double al_steps_wall(const struct al_steps_view *v, uint64_t *ret_steps);
 

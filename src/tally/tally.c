@@ -112,14 +112,15 @@ static void close_step(struct al_tally *t, int64_t at_ns) {
 static void step(struct al_tally *t, int64_t at_ns, uint16_t code, int64_t number, int64_t samples) {
     begin_training(t, at_ns);
     advance(t, at_ns);
-    if (samples > 0 && samples < INT64_MAX / 2 - t->samples)
-        t->samples += samples;
-    else if (code != AL_STEP_MICRO)
-        t->samples_unknown |= samples <= 0 && !t->micro;
     if (code == AL_STEP_MICRO) {
         t->micro++;
         return;
     }
+    // A step tells the samples of all its micro-steps; an aborted one's are told with the next.
+    if (samples > 0 && samples < INT64_MAX / 2 - t->samples)
+        t->samples += samples;
+    else
+        t->samples_unknown |= code == AL_STEP_DONE;
     t->done += code == AL_STEP_DONE;
     t->skipped += code == AL_STEP_SKIPPED;
     t->aborted += code == AL_STEP_ABORTED;

@@ -78,15 +78,16 @@ static void test_states_of_steps(void **unused) {
     step(t, 11, AL_STEP_MICRO, 1, 2); // gradient accumulation: part of a step
     assert_int_equal(al_tally_steps(t), 0);
     step(t, 21, AL_STEP_MICRO, 1, 2);
-    step(t, 31, AL_STEP_DONE, 1, 2);
+    step(t, 31, AL_STEP_DONE, 1, 6); // all three of its batches
     step(t, 41, AL_STEP_SKIPPED, 2, 2);
-    step(t, 51, AL_STEP_ABORTED, 3, 2);
+    step(t, 51, AL_STEP_ABORTED, 3, 0);
     assert_int_equal(t->done, 1);
     assert_int_equal(t->micro, 2);
     assert_int_equal(t->skipped, 1);
     assert_int_equal(t->aborted, 1);
     assert_int_equal(al_tally_steps(t), 3);
-    assert_int_equal(t->samples, 10);
+    assert_int_equal(t->samples, 8);
+    assert_false(t->samples_unknown);
     assert_int_equal(t->total.wall_ns, 50 * MS);
     assert_sums(&t->total);
     free(t);
