@@ -2,6 +2,7 @@
 #include "cli/watch_text.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/str.h"
@@ -43,15 +44,10 @@ static void memory(struct al_buf *b, const struct al_gpu *g) {
         al_buf_str(b, "  memory -");
         return;
     }
-    al_buf_str(b, "  ");
-    double has = used.num / GIB, of = total.num / GIB;
-    for (double step = 10; step <= of; step *= 10) // as wide as the total, so that columns stay where they are
-        if (has + 0.05 < step)
-            al_buf_char(b, ' ');
-    al_buf_fixed(b, has, 1);
-    al_buf_char(b, '/');
-    al_buf_fixed(b, of, 1);
-    al_buf_str(b, " GiB");
+    char has[32], of[32]; // as wide as the total, so that columns stay where they are
+    (void)al_fmt_fixed(has, sizeof has, used.num / GIB, 1);
+    (void)al_fmt_fixed(of, sizeof of, total.num / GIB, 1);
+    al_buf_printf(b, "  %*s/%s GiB", (int)strlen(of), has, of);
 }
 
 static struct al_value utilization(const struct al_gpu *g) {
