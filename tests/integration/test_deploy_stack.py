@@ -174,6 +174,13 @@ def test_prometheus_scrapes_all_with_the_token(stack):
     assert [float(s["value"][1]) for s in used] == [100 * 2**30] * 8
 
 
+def test_promtool_finds_nothing_in_metrics(stack):
+    for scenario, address in stack.targets.items():
+        page = ask(f"http://{address}/metrics", TOKEN)
+        checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, timeout=30, check=False)
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, ""), scenario
+
+
 def dashboard_queries(stack):
     """(panel, query) with the variables put in as Grafana does."""
     hosts = "|".join(re.escape(t) for t in stack.targets.values()).replace("\\", "\\\\")
