@@ -6,6 +6,7 @@ _alula_options() {
     case $1 in
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
+    run) echo "--output-dir --log-every --record --fail-on --model-size --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
     serve) echo "--listen --dcgm-names --max-processes --pod-resources --insecure-listen --interval $common" ;;
     record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval $common" ;;
     replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;
@@ -34,6 +35,7 @@ _alula_values() {
     case $1 in
     --sort) echo "gpu pid user role memory sm cpu host time command" ;;
     --fail-on) echo "info warning critical" ;;
+    --preset) echo "debug" ;;
     --source) echo "nvml scenario: replay:" ;;
     --show-codec) echo "enc dec enc,dec" ;;
     --show-power) echo "draw limit draw,limit" ;;
@@ -43,7 +45,7 @@ _alula_values() {
 }
 
 _alula() {
-    local commands="top watch serve record replay export info plot stat smi memory doctor demo check-config completion help"
+    local commands="top watch run serve record replay export info plot stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.
@@ -66,7 +68,7 @@ _alula() {
         return
     fi
     case $prev in
-    --config | --record-scenario | --scenario | --filename | --output | -o | --svg | --csv | -f)
+    --config | --record-scenario | --scenario | --filename | --output | --output-dir | --record | -o | --svg | --csv | -f)
         [[ $command == stat ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return; } ;;
     esac
     if [[ $cur == -* ]]; then
