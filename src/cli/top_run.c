@@ -31,8 +31,10 @@ static void wake(void) {
 }
 
 static void on_end(int number) {
-    if (caught)
-        return;
+    if (caught) { // the second one does not wait for a terminal that takes no output
+        al_term_rescue();
+        _exit(128 + number);
+    }
     caught = number;
     wake();
 }

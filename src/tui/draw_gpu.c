@@ -281,6 +281,10 @@ static void second_line(struct al_draw *d, const struct al_gpu *g, int x, int y,
         al_txt_short(a, AL_UNIT_COUNT, g->m[AL_GPU_PSTATE]);
         part(text, sizeof text, "  P%s%s", a, "");
     }
+    if (al_txt_has(g->m[AL_GPU_FAN])) {
+        al_txt_short(a, AL_UNIT_RATIO, g->m[AL_GPU_FAN]);
+        part(text, sizeof text, "  fan %s%s", a, "");
+    }
     link_parts(d, g, text, sizeof text);
     al_txt_throttle(held, sizeof held, g->m[AL_GPU_THROTTLE], &bad);
     int at = x + 4, used = 0;

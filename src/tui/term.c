@@ -86,12 +86,17 @@ static struct {
     size_t len;
 } rescue;
 
+void al_term_rescue(void) {
+    if (!rescue.active)
+        return;
+    rescue.active = 0;
+    (void)tcflush(STDOUT_FILENO, TCOFLUSH);
+    (void)!write(STDOUT_FILENO, rescue.text, rescue.len);
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &rescue.modes);
+}
+
 static void on_crash(int number) {
-    if (rescue.active) {
-        rescue.active = 0;
-        (void)!write(STDOUT_FILENO, rescue.text, rescue.len);
-        (void)tcsetattr(STDIN_FILENO, TCSANOW, &rescue.modes);
-    }
+    al_term_rescue();
     (void)raise(number); // SA_RESETHAND: now it ends the process as it would have
 }
 
@@ -223,9 +228,9 @@ int al_term_open(const struct al_term_options *o, struct al_term **ret, char *er
 
 struct al_term *al_term_close(struct al_term *t) {
     if (t) {
-        rescue.active = 0;
         (void)t->c.mousemask(0, NULL);
         (void)t->c.endwin();
+        rescue.active = 0; // not before: a second signal may come while endwin is at work
         t->c.delscreen(t->screen);
         al_grid_free(&t->last);
         free(t);
@@ -234,8 +239,8 @@ struct al_term *al_term_close(struct al_term *t) {
 }
 
 void al_term_suspend(struct al_term *t) {
-    rescue.active = 0;
     (void)t->c.endwin();
+    rescue.active = 0;
 }
 
 void al_term_resume(struct al_term *t) {
@@ -410,6 +415,8 @@ void al_term_suspend(struct al_term *t) {
 }
 void al_term_resume(struct al_term *t) {
     (void)t;
+}
+void al_term_rescue(void) {
 }
 bool al_term_colors(const struct al_term *t) {
     (void)t;

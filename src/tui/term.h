@@ -30,6 +30,9 @@ struct al_term *al_term_close(struct al_term *t);
 void al_term_suspend(struct al_term *t);
 void al_term_resume(struct al_term *t);
 
+// The same at once, from a signal handler, before _exit: output that waits for a halted terminal is thrown away.
+void al_term_rescue(void);
+
 bool al_term_colors(const struct al_term *t);
 // Asks the kernel for the size and adopts it.
 void al_term_size(struct al_term *t, int *ret_w, int *ret_h);

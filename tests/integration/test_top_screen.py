@@ -268,6 +268,21 @@ def test_signals_give_the_terminal_back(top, number):
         ended(t, 128 + number)
 
 
+def test_a_terminal_that_takes_no_output(top):
+    """Nobody reads: the screen's thread stands in a write. The second signal ends it all the same."""
+    with top(scenes.busy(8), "--speed", "100", columns=300, rows=100) as t:
+        t.wait("rank 0")
+        time.sleep(1.5)
+        os.kill(t.pid, signal.SIGTERM)
+        time.sleep(0.7)
+        end = time.monotonic() + 5
+        while os.waitpid(t.pid, os.WNOHANG) == (0, 0):
+            os.kill(t.pid, signal.SIGTERM)
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        t.status = 143
+
+
 def test_ctrl_c(top):
     with top(scenes.busy()) as t:
         t.wait("rank 0")
