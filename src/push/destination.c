@@ -351,8 +351,12 @@ void al_destination_send(struct al_destination *d, const char *body, size_t len)
         d->inbox_first = (d->inbox_first + 1) % INBOX_MAX;
         d->inbox_count--;
     }
-    if (copy)
-        d->inbox[(d->inbox_first + d->inbox_count++) % INBOX_MAX] = (struct letter){copy, len};
+    if (copy) {
+        struct letter *last = &d->inbox[(d->inbox_first + d->inbox_count) % INBOX_MAX];
+        last->body = copy;
+        last->len = len;
+        d->inbox_count++;
+    }
     (void)pthread_cond_signal(&d->changed);
     (void)pthread_mutex_unlock(&d->lock);
 }

@@ -65,11 +65,11 @@ static int open_folder(const char *folder, int *ret, char *error, size_t size) {
         why = "another alula uses it";
     else if ((st.st_mode & 0077) && fchmod(fd, 0700)) // messages name users and commands
         why = strerror(errno);
-    if (!why) {
+    if (!why && fd >= 0) {
         *ret = fd;
         return 0;
     }
-    (void)snprintf(error, size, "%.200s: %s", folder, why);
+    (void)snprintf(error, size, "%.200s: %s", folder, why ? why : "");
     if (fd >= 0)
         close(fd);
     return AL_E_DENIED;
@@ -176,7 +176,7 @@ static bool take_name(const char *name, uint64_t *ret) {
 }
 
 static int take_over(struct al_queue *q) {
-    int fd = dup(q->folder);
+    int fd = openat(q->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir) {
         if (fd >= 0)
@@ -215,9 +215,12 @@ int al_queue_new(const char *folder, uint64_t max_bytes, struct al_queue **ret, 
     q->folder = -1;
     q->max_bytes = max_bytes;
     q->next = 1;
-    int result = *folder ? open_folder(folder, &q->folder, error, size) : 0;
-    if (!result && *folder)
-        result = take_over(q);
+    int result = 0;
+    if (*folder) {
+        result = open_folder(folder, &q->folder, error, size);
+        if (!result)
+            result = take_over(q);
+    }
     if (result)
         q = al_queue_free(q);
     *ret = q;
