@@ -51,7 +51,7 @@ integration:
 	@$(TEST_ENV) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/integration
 
 bench:
-	@tools/install-deps test
+	@tools/install-deps bench
 	@$(MAKE) --no-print-directory build
 	@tools/venv $(VENV)
 	@$(TEST_ENV) $(VENV)/bin/python bench/run $(BENCH_ARGS)

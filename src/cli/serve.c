@@ -83,7 +83,8 @@ static int64_t ns(double seconds) {
     return (int64_t)(seconds * 1e9 + 0.5);
 }
 
-// Real time after which a sample is no longer told: the sensor rule's limit, or three ticks where they are further apart.
+// Real time after which a sample is no longer told: the sensor rule's limit, or three ticks where they are further
+// apart.
 static int64_t stale_after(const struct al_cli_session *s) {
     double interval = s->source && s->source->interval_ns ? (double)s->source->interval_ns / 1e9 : s->settings.sampling_interval;
     if (s->options.interval_ns)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// /metrics: a snapshot, the open findings and alula's own health as Prometheus text 0.0.4 or OpenMetrics 1.0. Names come
-// from the metric tables (alula_gpu_<metric>, counters with _total) and are listed in docs/serve.md. What is not read or
-// not fresh has no series. Label sets stay small: a GPU is gpu + uuid everywhere, the rest of it is in alula_gpu_info.
+// /metrics: a snapshot, the open findings and alula's own health as Prometheus text 0.0.4 or OpenMetrics 1.0. Names
+// come from the metric tables (alula_gpu_<metric>, counters with _total) and are listed in docs/serve.md. What is not
+// read or not fresh has no series. Label sets stay small: a GPU is gpu + uuid everywhere, the rest of it is in
+// alula_gpu_info.
 #ifndef AL_EXPORT_OPENMETRICS_H
 #define AL_EXPORT_OPENMETRICS_H
 

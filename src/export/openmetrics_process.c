@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-process series. Their number is bounded: the processes with the most GPU memory have their own, the rest are one sum
-// a GPU. Command lines are never among them.
+// Per-process series. Their number is bounded: the processes with the most GPU memory have their own, the rest are one
+// sum a GPU. Command lines are never among them.
 #include <stdlib.h>
 
 #include "export/openmetrics.h"

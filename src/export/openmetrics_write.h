@@ -20,8 +20,8 @@ struct al_om {
     uint32_t label_at[AL_GPU_MAX + 1];
 };
 
-// Begins a family: HELP, TYPE and, where the name ends with it, UNIT. unit may be ""; it and help must outlive the family.
-// A family without samples leaves no trace.
+// Begins a family: HELP, TYPE and, where the name ends with it, UNIT. unit may be ""; it and help must outlive the
+// family. A family without samples leaves no trace.
 void al_om_family(struct al_om *o, const char *name, enum al_om_type type, const char *unit, const char *help);
 // A sample is begun, given labels, and ended with its value.
 void al_om_begin(struct al_om *o);

@@ -180,7 +180,9 @@ static enum MHD_Result readyz(struct ask *a) {
         return send_text(a, 503, TYPE_TEXT, "no sample yet\n");
     if (!al_serve_fresh(a->s))
         return send_text(a, 503, TYPE_TEXT, "the last sample is too old\n");
-    return al_serve_up(a->s) ? send_text(a, 200, TYPE_TEXT, "ready\n") : send_text(a, 503, TYPE_TEXT, "a driver call hangs\n");
+    if (!al_serve_up(a->s))
+        return send_text(a, 503, TYPE_TEXT, "a driver call hangs\n");
+    return send_text(a, 200, TYPE_TEXT, "ready\n");
 }
 
 static const struct route routes[] = {
@@ -254,11 +256,12 @@ static enum MHD_Result decide(struct ask *a, const char *method, const char *ver
 
 static bool announces_body(struct al_serve *s, struct MHD_Connection *c) {
     const char *length = s->mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
-    return s->mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
+    return s->mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Transfer-Encoding") ||
+           (length && strcmp(length, "0") != 0);
 }
 
-enum MHD_Result al_serve_access(void *cls, struct MHD_Connection *c, const char *url, const char *method, const char *version,
-                                const char *upload, size_t *upload_size, void **context) {
+enum MHD_Result al_serve_access(void *cls, struct MHD_Connection *c, const char *url, const char *method,
+                                const char *version, const char *upload, size_t *upload_size, void **context) {
     struct al_serve *s = cls;
     struct request *r = *context;
     (void)url;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may see more: bearer tokens and users with passwords, from files that only their owner's group can read.
-// Tokens file: a token a line, as it is (16 characters or more) or as "sha256:HEX". Users file: "name:SECRET" a line, SECRET
+// Who may see more: bearer tokens and users with passwords, from files that only their owner's group can read. Tokens
+// file: a token a line, as it is (16 characters or more) or as "sha256:HEX". Users file: "name:SECRET" a line, SECRET
 // as it is, "sha256:HEX", or a crypt(5) hash such as htpasswd and mkpasswd make ("$2y$…", "$6$…", "$y$…"). '#' begins a
 // comment line.
 #ifndef AL_SERVE_AUTH_H
@@ -19,8 +19,8 @@ enum al_auth_answer {
     AL_AUTH_LATER,  // too many wrong passwords of late: hashes cost time, so they are not computed without end
 };
 
-// Either path may be NULL or "": with neither there are no credentials, and every header is ABSENT. AL_E_CONFIG with the
-// reason in error[size]: file unreadable, open to others, a line that is no entry.
+// Either path may be NULL or "": with neither there are no credentials, and every header is ABSENT. AL_E_CONFIG with
+// the reason in error[size]: file unreadable, open to others, a line that is no entry.
 int al_auth_load(const char *tokens_path, const char *users_path, struct al_auth **ret, char *error, size_t size);
 struct al_auth *al_auth_free(struct al_auth *a);
 bool al_auth_any(const struct al_auth *a);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of number and time. libmicrohttpd's own timeout starts anew with every byte, so that a client that sends one now
-// and then keeps a connection for ever; here each phase has an end. When there are too many connections, the one that has
-// been silent for longest makes room.
+// Limits of number and time. libmicrohttpd's own timeout starts anew with every byte, so that a client that sends one
+// now and then keeps a connection for ever; here each phase has an end. When there are too many connections, the one
+// that has been silent for longest makes room.
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -31,8 +31,8 @@ static bool rather(const struct connection *a, const struct connection *b) {
     return said != b_said ? !said : a->since_ns < b->since_ns;
 }
 
-// Everyone has a moment to say something: under a flood new connections wait meanwhile (libmicrohttpd's own limit lies a
-// little higher), so that a scraper among them is answered.
+// Everyone has a moment to say something: under a flood new connections wait meanwhile (libmicrohttpd's own limit lies
+// a little higher), so that a scraper among them is answered.
 static void make_room(struct al_serve *s) {
     int64_t now = al_monotonic_ns();
     uint32_t live = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// /api/v1/events: server-sent events. A client that is slow misses samples, not findings, up to the EVENTS_KEPT newest; one
-// that takes nothing for answer_timeout is cut by the sweep. What a client holds here is one event.
+// /api/v1/events: server-sent events. A client that is slow misses samples, not findings, up to the EVENTS_KEPT newest;
+// one that takes nothing for answer_timeout is cut by the sweep. What a client holds here is one event.
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,8 +131,8 @@ enum MHD_Result al_serve_stream(struct al_serve *s, struct MHD_Connection *c, co
     struct stream *t = calloc(1, sizeof *t);
     if (!t)
         return MHD_NO;
-    *t = (struct stream){.s = s, .c = c, .full = full, .samples = samples, .findings = findings, .event = first_event(s, c),
-                         .spoke_ns = al_monotonic_ns()};
+    *t = (struct stream){.s = s, .c = c, .full = full, .samples = samples, .findings = findings,
+                         .event = first_event(s, c), .spoke_ns = al_monotonic_ns()};
     struct MHD_Response *r = s->mhd.create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, t, free_stream);
     if (!r) {
         free(t);

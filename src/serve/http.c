@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libmicrohttpd, its socket, and the one thread that runs it. The thread waits by itself (libmicrohttpd's external polling),
-// so that ticks, limits and streams need no second one and no locks.
+// libmicrohttpd, its socket, and the one thread that runs it. The thread waits by itself (libmicrohttpd's external
+// polling), so that ticks, limits and streams need no second one and no locks.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -43,7 +43,8 @@ static int load_library(struct al_serve *s, char *error, size_t size) {
     const char *path, *missing = "";
     char why[160];
     if (al_dl_open(paths, &s->library, &path, why, sizeof why))
-        return complain(error, size, AL_E_NOLIB, "libmicrohttpd.so.12 is needed to serve (Debian's libmicrohttpd12): %s", why);
+        return complain(error, size, AL_E_NOLIB, "libmicrohttpd.so.12 is needed to serve (Debian's libmicrohttpd12): %s",
+                        why);
     if (al_dl_resolve(s->library, symbols, sizeof symbols / sizeof *symbols, &s->mhd, &missing))
         return complain(error, size, AL_E_NOSYM, "libmicrohttpd.so.12 lacks MHD_%s", missing);
     return 0;

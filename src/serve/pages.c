@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers printed from the view. Those that are the same for everyone with the same rights are printed once a tick and kept.
+// Answers printed from the view. Those that are the same for everyone with the same rights are printed once a tick and
+// kept.
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -136,7 +137,9 @@ struct page *al_serve_page(struct al_serve *s, enum page_kind kind, bool full) {
         al_buf_free(&b);
         return NULL;
     }
-    *p = (struct page){.text = b.data, .len = b.len, .tick = s->view.tick, .event_count = s->view.event_count, .made_ns = now};
+    *p = (struct page){.text = b.data, .len = b.len, .made_ns = now};
+    p->tick = s->view.tick;
+    p->event_count = s->view.event_count;
     p->response = al_serve_response(s, types[kind], &b);
     if (p->response && kind != PAGE_SNAPSHOT)
         (void)s->mhd.add_response_header(p->response, "Vary", "Accept");

@@ -117,13 +117,14 @@ int al_serve_start(struct al_serve *s, char *error, size_t size);
 void al_serve_stop(struct al_serve *s);
 void al_serve_wake(struct al_serve *s);
 // connection.c: limits of number and time.
-void al_serve_connection_event(void *cls, struct MHD_Connection *c, void **context, enum MHD_ConnectionNotificationCode code);
+void al_serve_connection_event(void *cls, struct MHD_Connection *c, void **context,
+                               enum MHD_ConnectionNotificationCode code);
 void al_serve_connection_phase(struct al_serve *s, struct MHD_Connection *c, enum phase phase);
 void al_serve_make_room(struct al_serve *s);
 void al_serve_sweep(struct al_serve *s, int64_t now_ns);
 // answer.c: routes.
-enum MHD_Result al_serve_access(void *cls, struct MHD_Connection *c, const char *url, const char *method, const char *version,
-                                const char *upload, size_t *upload_size, void **context);
+enum MHD_Result al_serve_access(void *cls, struct MHD_Connection *c, const char *url, const char *method,
+                                const char *version, const char *upload, size_t *upload_size, void **context);
 void *al_serve_target(void *cls, const char *uri, struct MHD_Connection *c);
 void al_serve_completed(void *cls, struct MHD_Connection *c, void **context, enum MHD_RequestTerminationCode code);
 enum MHD_Result al_serve_send(struct al_serve *s, struct MHD_Connection *c, unsigned status, const char *type,

@@ -29,8 +29,8 @@ const char *al_query_get(const struct al_query *q, const char *name); // NULL wh
 // True when Accept ranks OpenMetrics 1.0 (or 0.0.1) at least as high as text/plain. NULL: no header.
 bool al_accept_openmetrics(const char *accept);
 
-// Whether a Host header can not come from a page that had its own name rebound to this machine: an IP address, localhost,
-// or one of `names` (divided by newlines; may be NULL or ""). Case and a port do not matter.
+// Whether a Host header can not come from a page that had its own name rebound to this machine: an IP address,
+// localhost, or one of `names` (divided by newlines; may be NULL or ""). Case and a port do not matter.
 bool al_host_allowed(const char *host, const char *names);
 
 enum al_scheme { AL_SCHEME_NONE, AL_SCHEME_BEARER, AL_SCHEME_BASIC };

@@ -28,9 +28,11 @@ static int take_span(const struct al_query *q, double now, struct span *p, char 
     p->to = now;
     p->step = 0;
     if (from && !al_query_time(from, now, &p->from))
-        return wrong(error, size, AL_E_INVALID, "from: \"%.40s\" is no time; expected seconds since the epoch, or -60", from);
+        return wrong(error, size, AL_E_INVALID, "from: \"%.40s\" is no time; expected seconds since the epoch, or -60",
+                     from);
     if (to && !al_query_time(to, now, &p->to))
-        return wrong(error, size, AL_E_INVALID, "to: \"%.40s\" is no time; expected seconds since the epoch, or -10", to);
+        return wrong(error, size, AL_E_INVALID, "to: \"%.40s\" is no time; expected seconds since the epoch, or -10",
+                     to);
     if (step && (!al_str_double(step, &p->step) || !(p->step >= 0.1) || !(p->step <= 86400)))
         return wrong(error, size, AL_E_INVALID, "step: \"%.40s\" is no number of seconds from 0.1 to 86400", step);
     if (p->from > p->to)
@@ -93,9 +95,14 @@ static void points(struct al_buf *b, const struct al_window *w, const struct spa
     al_buf_char(b, ']');
 }
 
+// NULL without windows or without values.
+static const struct al_window *window(struct al_serve *s, const char *entity, uint32_t metric) {
+    const struct al_series_set *windows = al_collect_series(s->o.collect);
+    return windows ? al_series_set_get(windows, al_series_entity(entity), metric) : NULL;
+}
+
 static int gpu_series(struct al_serve *s, struct al_buf *b, int metric, const char *gpus, const struct span *p) {
     const struct al_snapshot *now = al_collect_snapshot(s->o.collect);
-    const struct al_series_set *windows = al_collect_series(s->o.collect);
     bool any = false;
     for (uint32_t i = 0; i < now->gpu_count; i++) {
         const struct al_gpu_info *g = &now->gpus[i].info;
@@ -105,16 +112,15 @@ static int gpu_series(struct al_serve *s, struct al_buf *b, int metric, const ch
         any = true;
         al_json_string(b, g->uuid);
         al_buf_char(b, ',');
-        points(b, windows ? al_series_set_get(windows, al_series_entity(g->uuid), (uint32_t)(AL_SERIES_GPU + metric)) : NULL, p);
+        points(b, window(s, g->uuid, (uint32_t)(AL_SERIES_GPU + metric)), p);
         al_buf_char(b, '}');
     }
     return any || !gpus ? 0 : AL_E_NOENT;
 }
 
 static void node_series(struct al_serve *s, struct al_buf *b, int metric, const struct span *p) {
-    const struct al_series_set *windows = al_collect_series(s->o.collect);
     al_buf_str(b, "{\"gpu\":null,\"uuid\":null,");
-    points(b, windows ? al_series_set_get(windows, al_series_entity("node"), (uint32_t)(AL_SERIES_NODE + metric)) : NULL, p);
+    points(b, window(s, "node", (uint32_t)(AL_SERIES_NODE + metric)), p);
     al_buf_char(b, '}');
 }
 

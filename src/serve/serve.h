@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTTP service over a running collect: /metrics, /api, events. One thread of its own; it reads what the last tick left
-// and never asks the driver anything, so that one scraper and a thousand cost the GPUs the same.
+// The HTTP service over a running collect: /metrics, /api, events. One thread of its own; it reads what the last tick
+// left and never asks the driver anything, so that one scraper and a thousand cost the GPUs the same.
 #ifndef AL_SERVE_SERVE_H
 #define AL_SERVE_SERVE_H
 
@@ -36,9 +36,9 @@ struct al_serve_options {
     void *pods;
 };
 
-// Starts to answer. error[size] says what is wrong: AL_E_INVALID an address that is none, AL_E_CONFIG credentials or TLS
-// files, AL_E_DENIED an address beyond loopback with nothing that protects it, AL_E_IO the port is taken, AL_E_NOLIB
-// libmicrohttpd is not there, AL_E_UNSUPPORTED built without it.
+// Starts to answer. error[size] says what is wrong: AL_E_INVALID an address that is none, AL_E_CONFIG credentials or
+// TLS files, AL_E_DENIED an address beyond loopback with nothing that protects it, AL_E_IO the port is taken,
+// AL_E_NOLIB libmicrohttpd is not there, AL_E_UNSUPPORTED built without it.
 int al_serve_new(const struct al_serve_options *o, struct al_serve **ret, char *error, size_t size);
 // "http://127.0.0.1:9810"
 const char *al_serve_url(const struct al_serve *s);

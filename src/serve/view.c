@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One copy of the newest tick, so that the collect's lock is held for a moment only, however many pages are printed from it.
+// One copy of the newest tick, so that the collect's lock is held for a moment only, however many pages are printed
+// from it.
 #include <string.h>
 
 #include "serve/parts.h"

@@ -375,7 +375,10 @@ def test_a_client_that_stalls_mid_answer_is_cut(tight):
         s.connect((tight.host, tight.port))
         s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
         before = tight.metric("alula_http_connections_cut_total")
+        ticks, skipped = tight.metric("alula_ticks_total"), tight.metric("alula_ticks_skipped_total")
         assert scenes.wait_for(lambda: tight.metric("alula_http_connections_cut_total") > before, 5)
+        assert tight.metric("alula_ticks_total") > ticks  # sampling went on meanwhile
+        assert tight.metric("alula_ticks_skipped_total") == skipped
     assert tight.get("/metrics").status == 200
 
 
