@@ -218,6 +218,14 @@ static void say_subject(struct al_run *run, struct al_draft *d, const struct abo
     al_draft_message(d, " of one job: ");
 }
 
+static uint32_t holders_of(const struct al_view *v, uint32_t g)
+{
+    uint32_t count = 0;
+    for (uint32_t i = v->first_row[g]; i < v->first_row[g + 1]; i++)
+        count += al_view_computes(&v->s->rows[i]);
+    return count;
+}
+
 static void say_holder(struct al_run *run, struct al_draft *d, const struct about *about)
 {
     const struct al_proc_gpu *row = al_view_holder(run->view, about->gpus[0]);
@@ -233,6 +241,9 @@ static void say_holder(struct al_run *run, struct al_draft *d, const struct abou
                          al_say_bytes(row->memory_bytes.num).s);
     else
         al_draft_message(d, " while %s holds it", al_say_who(run->s, p, row->pid).s);
+    uint32_t others = about->gpu_count == 1 ? holders_of(run->view, about->gpus[0]) - 1 : 0;
+    if (others)
+        al_draft_message(d, " (%u more process%s on it)", others, others == 1 ? "" : "es");
     if (al_ok(row->memory_bytes))
         al_draft_number(d, "process_memory_bytes", row->memory_bytes.num, AL_UNIT_BYTES, "nvml", AL_SIGNAL_PROCESS);
 }

@@ -563,7 +563,7 @@ static void test_gpu_shared_by_two_jobs(void **unused)
     assert_string_equal(w.log[0].key, "inefficient/GPU-0");
     assert_string_equal(w.log[1].key, "starved/GPU-1");
     assert_int_equal(w.log[1].pid, 1001); // the one that holds most
-    assert_has(w.log[1].message, "pid 4000 (python) waits for I/O 50.0 %");
+    assert_has(w.log[1].message, "holds 30.0 GiB (1 more process on it); pid 4000 (python) waits for I/O 50.0 %");
     world_free(&w);
 }
 
