@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import time
+import urllib.request
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
@@ -197,7 +199,6 @@ def serving(alula_bin, tmp_path):
 
 
 def served(process, path="/metrics"):
-    import urllib.request
     url = re.search(r"serving on (\S+)", served_line(process))[1]
     with urllib.request.urlopen(url + path, timeout=10) as answer:
         return answer.read().decode()
@@ -561,6 +562,51 @@ def test_alertmanager_gets_its_format(alula, tmp_path):
     # And it ends when the finding does, not when the last repetition would have run out.
     assert ends[-1] == "2026-11-29T12:00:46.000Z"
     assert len({a["startsAt"] for a in alerts}) == 1
+
+
+@pytest.fixture
+def alertmanager(tmp_path):
+    """The real one, with nobody to notify; gives its URL."""
+    program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
+    if not program:
+        pytest.skip("no Alertmanager here")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{s.getsockname()[1]}"
+    (tmp_path / "am.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+    process = subprocess.Popen([program, f"--config.file={tmp_path}/am.yml", f"--storage.path={tmp_path}/am",
+                                f"--web.listen-address={url[7:]}", "--cluster.listen-address="],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert scenes.wait_for(lambda: alerts_of(url) is not None, 20)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def alerts_of(url):
+    try:
+        with urllib.request.urlopen(url + "/api/v2/alerts?active=true", timeout=5) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
+
+
+def test_the_real_alertmanager_takes_alerts_and_lets_them_go(alula_bin, standin, tmp_path, alertmanager):
+    scene = scenario(tmp_path, scenes.busy(1, "60s") + "@1s\nxid 0 48\n")
+    path = config(tmp_path, {"replay": "false"}, {"urls": alertmanager, "format": "alertmanager", "repeat": "500ms"})
+    with scenes.running(alula_bin, "watch", "--quiet", "--config", path, env=scenes.standin_env(standin, scene)) as p:
+        alerts = scenes.wait_for(lambda: alerts_of(alertmanager), 15)
+        assert alerts and alerts[0]["status"]["state"] == "active"
+        assert alerts[0]["labels"]["alertname"] == "AlulaFinding" and alerts[0]["labels"]["rule"] == "hardware"
+        assert "Xid 48" in alerts[0]["annotations"]["summary"]
+        time.sleep(3)  # longer than the end that a single message carries
+        assert len(alerts_of(alertmanager)) == len(alerts)
+        p.send_signal(signal.SIGKILL)
+        _, err = p.communicate()
+    assert err == ""
+    assert scenes.wait_for(lambda: alerts_of(alertmanager) == [], 10)
 
 
 def test_wrong_settings_are_refused(alula, tmp_path):
