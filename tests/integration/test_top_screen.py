@@ -341,13 +341,13 @@ def test_a_hanging_driver_keeps_no_key_waiting(alula_bin, standin, tmp_path):
             t.wait("next pane")
             t.press("h")
             t.wait("rank 1")
-            assert time.monotonic() - began < (3 if SANITIZED else 1)
+            assert time.monotonic() - began < 10  # the call hangs for 300 s
         t.press("\r")
         t.wait(re.compile(r"temperature_celsius +60 °C +\d+s  the last reading is old").search)
         began = time.monotonic()
         t.press("\003")
         ended(t, 130)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 10
 
 
 # --- signals to processes -------------------------------------------------------------------------------------------
@@ -428,10 +428,10 @@ def test_a_number_that_was_given_to_another_process_is_not_hit(alula_bin, standi
         stat = tmp_path / "root" / "proc" / str(child.pid) / "stat"
         words = stat.read_text().split(" ")
         words[21] = str(int(words[21]) - 5)  # what top shows began before the process that has the number now
+        (stat.parent / "cmdline").write_bytes(b"sleep\000601\000")
         stat.write_text(" ".join(words))
-        t.press("\t")
-        time.sleep(3)  # processes are read every 2 s
-        t.press("k\ry")
+        t.wait("sleep 601")
+        t.press("\tk\ry")
         t.wait(f"{child.pid} is gone already")
         assert child.poll() is None
         t.press("q")
