@@ -114,6 +114,47 @@ static void words_are_taken(void **state) {
     assert_string_equal(config.texts.serve_listen, "127.0.0.1:9810");
 }
 
+// Printed configs end up in tickets and recordings: tokens in URLs stay out of them.
+static void urls_are_printed_without_their_secrets(void **state) {
+    static const struct {
+        const char *url, *printed;
+    } cases[] = {
+        {"http://host:4318", "http://host:4318"},
+        {"http://host/", "http://host"},
+        {"https://hooks.example/T0/B1/token", "https://hooks.example/..."},
+        {"https://user:pass@host", "https://host"},
+        {"https://user:p@ss@host/x@y?key=1", "https://host/..."},
+        {"https://host?key=1", "https://host/..."},
+        {"user:pass@host/token", "host/..."},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256], expected[160];
+        struct al_buf b = AL_BUF_INIT;
+        (void)snprintf(text, sizeof text, "push:\n  endpoint: \"%s\"\nwebhook:\n  urls: [\"%s\", \"http://b\"]\n", cases[i].url,
+                       cases[i].url);
+        assert_int_equal(parse(text), 0);
+        assert_string_equal(config.texts.push_endpoint, cases[i].url);
+        al_config_print(&b, &config);
+        (void)snprintf(expected, sizeof expected, "  endpoint: \"%s\"  #", cases[i].printed);
+        assert_non_null(strstr(b.data, expected));
+        (void)snprintf(expected, sizeof expected, "  urls: [\"%s\", \"http://b\"]  #", cases[i].printed);
+        assert_non_null(strstr(b.data, expected));
+        al_buf_free(&b);
+    }
+}
+
+static void words_of_a_few_are_held_to_them(void **state) {
+    (void)state;
+    assert_int_equal(parse("webhook:\n  format: alertmanager\n  level: critical\n"), 0);
+    assert_int_equal(parse("webhook:\n  format: slack\n"), AL_E_CONFIG);
+    assert_non_null(strstr(error.message, "json or alertmanager"));
+    assert_int_equal(parse("webhook:\n  level: error\n"), AL_E_CONFIG);
+    assert_non_null(strstr(error.message, "info, warning or critical"));
+    assert_int_equal(parse("push:\n  retry_min: 10s\n  retry_max: 1s\n"), AL_E_CONFIG);
+    assert_non_null(strstr(error.message, "push.retry_max"));
+}
+
 static void a_word_too_long_is_refused(void **state) {
     (void)state;
     char text[2100] = "serve:\n  tls_key: ";
@@ -147,6 +188,8 @@ int main(void) {
         cmocka_unit_test(a_bad_config_changes_nothing),
         cmocka_unit_test(what_is_printed_reads_back),
         cmocka_unit_test(words_are_taken),
+        cmocka_unit_test(urls_are_printed_without_their_secrets),
+        cmocka_unit_test(words_of_a_few_are_held_to_them),
         cmocka_unit_test(a_word_too_long_is_refused),
         cmocka_unit_test(defaults_lie_within_their_bounds),
     };
