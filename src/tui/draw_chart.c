@@ -40,9 +40,9 @@ static void say_span(char out[AL_TXT], int64_t ns) {
         (void)snprintf(out, AL_TXT, "%lld min", s / 60);
 }
 
-// Rates have no end of scale: the highest in sight is the top.
-static double scale(float *values, int count, double full) {
-    double top = full;
+// Rates have no end of scale: the highest in sight is the top, the figure in the title included.
+static double scale(float *values, int count, double full, struct al_value now) {
+    double top = full > 0 ? full : al_txt_has(now) ? now.num : 0;
     if (full <= 0)
         for (int i = 0; i < count; i++)
             top = isfinite(values[i]) && (double)values[i] > top ? (double)values[i] : top;
@@ -80,7 +80,7 @@ static void one(struct al_draw *d, struct al_rect r, const struct al_gpu *g, enu
     if (r.w > AL_GRID_MAX || r.w < 1 || r.h < 2)
         return;
     al_history_columns(d->in->history, g->info.uuid, chart, d->in->s->monotonic_ns, al_ui_column_ns(d->ui), values, r.w);
-    double top = scale(values, r.w, al_chart_full(g, chart));
+    double top = scale(values, r.w, al_chart_full(g, chart), al_chart_value(d->in->history, g, chart));
     title(d, r, g, chart, top, gpu);
     al_grid_chart(d->g, (struct al_rect){r.x, r.y + 1, r.w, r.h - 1}, values, inks[chart]);
 }
