@@ -10,7 +10,7 @@
 #include "detect/say.h"
 #include "launch/end.h"
 
-#define TOGETHER_NS (50 * AL_NS_PER_MS) // ends within this are not put in an order by when they were seen
+#define TOGETHER_NS (200 * AL_NS_PER_MS) // ends within this are not put in an order by when they were seen alone
 
 void al_run_status_words(int status, char *out, size_t size) {
     char name[32];
@@ -63,19 +63,35 @@ static int64_t ended_at(const struct al_run_rank *k) {
     return k->tally.exited && k->tally.exit_ns && k->tally.exit_ns < k->ended_ns ? k->tally.exit_ns : k->ended_ns;
 }
 
-// A launcher ends the others at once when a rank dies: by SIGTERM, as a rule.
-static bool was_told_to_end(const struct al_run_rank *k) {
-    return k->status_known && WIFSIGNALED(k->status) && WTERMSIG(k->status) == SIGTERM && !k->tally.text[AL_TEXT_ERROR][0];
+// What an end looks like when several come together: a signal out of nothing before an error of the rank's own, that
+// before an error about a peer that went away, and last what a launcher does to the others, which is SIGTERM.
+enum { BY_SIGNAL, BY_ITSELF, BY_PEER, BY_LAUNCHER };
+
+static int kind_of_end(const struct al_run_rank *k) {
+    static const char *const peers[] = {"onnection closed", "onnection reset", "onnection refused", "roken pipe",
+                                        "NCCL", "remote process", "peer", "Store"};
+    const char *error = k->tally.text[AL_TEXT_ERROR];
+    int number = k->status_known && WIFSIGNALED(k->status) ? WTERMSIG(k->status) : 0;
+    for (size_t i = 0; *error && i < sizeof peers / sizeof *peers; i++)
+        if (strstr(error, peers[i]))
+            return BY_PEER;
+    if (number == SIGTERM && !*error)
+        return BY_LAUNCHER;
+    return !*error && (number == SIGKILL || number == SIGSEGV || number == SIGBUS) ? BY_SIGNAL : BY_ITSELF;
+}
+
+static bool together(const struct al_run_rank *a, const struct al_run_rank *b) {
+    int64_t apart = ended_at(a) - ended_at(b);
+    return apart < TOGETHER_NS && apart > -TOGETHER_NS;
 }
 
 static bool earlier(const struct al_run_rank *a, const struct al_run_rank *b) {
-    int64_t apart = ended_at(a) - ended_at(b);
-    if (apart < TOGETHER_NS && apart > -TOGETHER_NS && was_told_to_end(a) != was_told_to_end(b))
-        return was_told_to_end(b);
-    return apart < 0;
+    if (together(a, b) && kind_of_end(a) != kind_of_end(b))
+        return kind_of_end(a) < kind_of_end(b);
+    return ended_at(a) < ended_at(b);
 }
 
-// sure: nobody else ended so close to it for a reason of its own.
+// sure: nobody else ended so close to it in the same way.
 static const struct al_run_rank *first_dead(const struct al_run *r, bool *ret_sure) {
     const struct al_run_rank *first = NULL;
     for (uint32_t i = 0; i < r->rank_count; i++) {
@@ -86,8 +102,7 @@ static const struct al_run_rank *first_dead(const struct al_run *r, bool *ret_su
     *ret_sure = true;
     for (uint32_t i = 0; i < r->rank_count && first; i++) {
         const struct al_run_rank *k = r->ranks[i];
-        if (k != first && k->ended && !al_run_ended_well(k) && ended_at(k) - ended_at(first) < TOGETHER_NS &&
-            was_told_to_end(k) == was_told_to_end(first))
+        if (k != first && k->ended && !al_run_ended_well(k) && together(k, first) && kind_of_end(k) == kind_of_end(first))
             *ret_sure = false;
     }
     return first;
@@ -107,9 +122,12 @@ static void where(struct al_buf *b, const struct al_run_rank *k) {
         return;
     }
     enum al_phase_kind phase = al_tally_phase(t);
-    const char *word = phase != AL_IN_OTHER ? al_part_word((int)phase) : t->between ? "between steps" : "outside every phase";
-    al_buf_printf(b, "in %s%sstep %lld", word, t->between && phase == AL_IN_OTHER ? ", after " : " of ",
-                  (long long)(t->between && phase == AL_IN_OTHER ? t->step : t->step + 1));
+    if (phase != AL_IN_OTHER)
+        al_buf_printf(b, "in %s of step %lld", al_part_word((int)phase), (long long)t->step + 1);
+    else if (t->between)
+        al_buf_printf(b, "between steps, after step %lld", (long long)t->step);
+    else
+        al_buf_printf(b, "outside every phase, in step %lld", (long long)t->step + 1);
 }
 
 void al_run_say_post_mortem(const struct al_run *r, struct al_buf *b) {
@@ -121,7 +139,7 @@ void al_run_say_post_mortem(const struct al_run *r, struct al_buf *b) {
     al_buf_printf(b, "alula: the job ended with %s", words);
     const struct al_run_rank *first = first_dead(r, &sure);
     if (first) {
-        al_buf_printf(b, "; %s: ", sure ? "first to die" : "first seen dead (others within 50 ms)");
+        al_buf_printf(b, "; %s: ", sure ? "first to die" : "first seen dead (others within 0.2 s, in the same way)");
         rank_name(b, first);
         al_run_cause(r, first, words, sizeof words);
         al_buf_str(b, ", of ");
