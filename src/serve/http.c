@@ -70,7 +70,7 @@ static int open_socket(const char *host, uint16_t port) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
     int result = six ? bind(fd, (struct sockaddr *)&a6, sizeof a6) : bind(fd, (struct sockaddr *)&a4, sizeof a4);
     if (!result)
-        result = listen(fd, 128);
+        result = listen(fd, 1024); // a flood waits there, not a second for its next SYN
     if (!result)
         return fd;
     int why = errno;

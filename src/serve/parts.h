@@ -71,7 +71,6 @@ struct connection {
 };
 
 struct stream;
-
 struct al_serve {
     struct al_sink sink; // first
     struct al_serve_options o;
