@@ -280,6 +280,10 @@ static int open_queue(struct al_destination *d) {
     int result = al_queue_new(d->o.folder, d->o.queue_max, &d->queue, error, sizeof error);
     if (!result || result == AL_E_NOMEM)
         return result;
+    if (result == AL_E_AGAIN) {
+        say(d, "another alula on this machine sends there already; this one does not");
+        return result;
+    }
     say(d, "%s; what waits is kept in memory", *error ? error : al_error_text(result));
     d->o.folder = "";
     return al_queue_new("", d->o.queue_max, &d->queue, error, sizeof error);

@@ -28,7 +28,8 @@ struct al_destination_stats {
 };
 
 struct al_destination;
-// Starts the thread. Errors are al_http_new's; a folder that cannot be used is told by log, and memory has to do.
+// Starts the thread. Errors are al_http_new's, and AL_E_AGAIN (told by log): another process has the folder and so the
+// receiver. A folder that cannot be used is told by log, and memory has to do.
 int al_destination_new(const struct al_destination_options *o, struct al_destination **ret, char *error, size_t size);
 // Where its queue is, for what else belongs to the receiver; "" when that is in memory only.
 const char *al_destination_folder(const struct al_destination *d);

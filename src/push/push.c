@@ -30,6 +30,7 @@ struct al_push {
     struct al_push_options o;
     struct receiver receivers[AL_PUSH_MAX];
     size_t count, webhooks; // the OTLP receiver, if there is one, comes first
+    size_t seen;            // URLs of webhooks
 
     pthread_mutex_t lock; // of alerts; taken inside the collect's
     struct al_alerts *alerts;
@@ -153,11 +154,18 @@ static void on_log(void *user, const char *text) {
 
 // --- opening ---
 
-// A receiver's folder is its own: a changed URL must not get what was meant for another.
+static uint64_t mix(uint64_t hash, const char *text) {
+    for (; *text; text++) // FNV-1a
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
+    return hash;
+}
+
+// A receiver's folder is its own, since a changed URL must not get what was meant for another; and its machine's, since
+// many may share a home.
 static void name_folder(struct receiver *r, const char *spool) {
-    uint64_t hash = 0xcbf29ce484222325ULL;
-    for (const char *at = r->url; *at; at++) // FNV-1a
-        hash = (hash ^ (unsigned char)*at) * 0x100000001b3ULL;
+    char host[256] = "";
+    (void)gethostname(host, sizeof host - 1);
+    uint64_t hash = mix(mix(0xcbf29ce484222325ULL, r->url), host);
     r->folder[0] = '\0';
     if (given(spool))
         (void)snprintf(r->folder, sizeof r->folder, "%.3900s/%.10s-%016llx", spool, r->name, (unsigned long long)hash);
@@ -213,29 +221,32 @@ static int open_otlp(struct al_push *p, char *error, size_t size) {
     int result = p->snapshot && p->findings ? al_otlp_new(p->o.version, &p->otlp) : AL_E_NOMEM;
     if (!result)
         result = open_receiver(p, r, true, error, size);
-    if (!result)
+    if (!result) {
         p->count++;
-    return result;
+        p->sink.ops = &metrics_ops;
+    }
+    return result == AL_E_AGAIN ? 0 : result;
 }
 
 static int open_webhook(struct al_push *p, const char *url, char *error, size_t size) {
     struct receiver *r = &p->receivers[p->count];
     const char *path = p->o.webhook_format == AL_ALERT_ALERTMANAGER ? "/api/v2/alerts" : "";
+    p->seen++;
     if (p->count == AL_PUSH_MAX) {
         (void)snprintf(error, size, "webhook.urls: at most %d", AL_PUSH_MAX - 1);
         return AL_E_CONFIG;
     }
     if (!al_http_default_path(url, path, r->url, sizeof r->url)) {
-        (void)snprintf(error, size, "webhook.urls: number %zu is no http:// or https:// URL", p->webhooks + 1);
+        (void)snprintf(error, size, "webhook.urls: number %zu is no http:// or https:// URL", p->seen);
         return AL_E_CONFIG;
     }
-    (void)snprintf(r->name, sizeof r->name, "webhook-%zu", p->webhooks + 1);
+    (void)snprintf(r->name, sizeof r->name, "webhook-%zu", p->seen);
     int result = open_receiver(p, r, false, error, size);
     if (!result) {
         p->count++;
         p->webhooks++;
     }
-    return result;
+    return result == AL_E_AGAIN ? 0 : result;
 }
 
 static int open_webhooks(struct al_push *p, char *urls, char *error, size_t size) {
@@ -276,7 +287,7 @@ int al_push_new(const struct al_push_options *o, struct al_push **ret, char *err
     if (!p)
         return AL_E_NOMEM;
     p->o = *o;
-    p->sink.ops = given(o->endpoint) ? &metrics_ops : &webhook_ops;
+    p->sink.ops = &webhook_ops;
     (void)pthread_mutex_init(&p->lock, NULL);
     int result = open_all(p, error, size);
     if (result)

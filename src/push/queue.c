@@ -55,16 +55,19 @@ static int open_folder(const char *folder, int *ret, char *error, size_t size) {
     struct stat st;
     int fd = -1;
     const char *why = NULL;
-    if (!al_str_copy(path, sizeof path, folder))
+    int result = AL_E_DENIED;
+    if (!al_str_copy(path, sizeof path, folder)) {
         why = "the name is too long";
-    else if (make_folders(path) || (fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+    } else if (make_folders(path) || (fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) {
         why = strerror(errno);
-    else if (fstat(fd, &st) || st.st_uid != geteuid())
+    } else if (fstat(fd, &st) || st.st_uid != geteuid()) {
         why = "it belongs to another user";
-    else if (flock(fd, LOCK_EX | LOCK_NB))
-        why = "another alula uses it";
-    else if ((st.st_mode & 0077) && fchmod(fd, 0700)) // messages name users and commands
+    } else if (flock(fd, LOCK_EX | LOCK_NB)) {
+        result = errno == EWOULDBLOCK ? AL_E_AGAIN : AL_E_DENIED;
+        why = errno == EWOULDBLOCK ? "another alula uses it" : strerror(errno);
+    } else if ((st.st_mode & 0077) && fchmod(fd, 0700)) { // messages name users and commands
         why = strerror(errno);
+    }
     if (!why && fd >= 0) {
         *ret = fd;
         return 0;
@@ -72,7 +75,7 @@ static int open_folder(const char *folder, int *ret, char *error, size_t size) {
     (void)snprintf(error, size, "%.200s: %s", folder, why ? why : "");
     if (fd >= 0)
         close(fd);
-    return AL_E_DENIED;
+    return result;
 }
 
 static bool write_all(int fd, const char *data, size_t len) {

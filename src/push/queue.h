@@ -11,7 +11,7 @@
 struct al_queue;
 
 // folder "": memory only. Makes the folder (0700; those above it, too), takes over what an earlier run left there, and
-// locks it against a second one. AL_E_DENIED with the reason in error[size]: not ours, not writable, or in use.
+// locks it against a second one. With the reason in error[size]: AL_E_DENIED not ours or not writable, AL_E_AGAIN in use.
 int al_queue_new(const char *folder, uint64_t max_bytes, struct al_queue **ret, char *error, size_t size);
 struct al_queue *al_queue_free(struct al_queue *q); // what is in memory only is lost: al_queue_keep first
 // Copies the body. keep: to the folder at once, so that it survives a kill; else with al_queue_keep. Fails only by

@@ -353,16 +353,19 @@ def test_the_spool_is_bounded_and_the_oldest_give_way(serving, tmp_path, scenari
         assert numbers and min(numbers) > 1
 
 
-def test_a_spool_in_use_and_one_that_cannot_be_written(alula_bin, alula, tmp_path):
+def test_two_on_one_machine_send_once_and_a_spool_that_cannot_be_written(alula_bin, alula, tmp_path):
     with Receiver() as r:
         path = config(tmp_path, {"endpoint": r.url})
         scene = scenario(tmp_path, scenes.busy(1, "30s"))
         with scenes.running(alula_bin, "watch", "--source", f"scenario:{scene}", "--config", path) as first:
             r.wait(1)
-            second = watch(alula, tmp_path, scenes.busy(1, "10s"), path)
+            other = tmp_path / "other"
+            other.mkdir()
+            second = watch(alula, other, scenes.busy(1, "10s").replace("node1", "node2"), path)
             first.send_signal(signal.SIGTERM)
             first.communicate(timeout=10)
-        assert "another alula uses it; what waits is kept in memory" in second.stderr and second.returncode == 0
+        assert "another alula on this machine sends there already" in second.stderr and second.returncode == 0
+        assert all(a.value.string_value != "node2" for m in r.got for a in m.request.resource_metrics[0].resource.attributes)
         (tmp_path / "file").write_text("")
         ended = watch(alula, tmp_path, scenes.busy(1, "10s"), config(tmp_path, {"endpoint": r.url, "spool": tmp_path / "file"}))
         assert ended.returncode == 0 and "kept in memory" in ended.stderr
