@@ -157,6 +157,10 @@ int al_cmd_help(int argc, char **argv) {
         usage();
         return al_cli_flush();
     }
+    if (argc > 2) {
+        al_cli_error("help: one command or metric at a time, not also %s", argv[2]);
+        return al_error_exit_status(AL_E_INVALID);
+    }
     if (strcmp(word, "--metrics") == 0 || strcmp(word, "--markdown") == 0) {
         if (word[3] == 'e')
             list_metrics();

@@ -284,6 +284,16 @@ static void note_jitter(struct al_collect *c, int64_t due) {
         c->jitter_max_ns = jitter;
 }
 
+// False when it is to stop. In slices, since a signal that comes just before the sleep does not end it.
+static bool sleep_until(struct al_collect *c, int64_t due, const _Atomic int *stop) {
+    int64_t now = al_clock_now(c->o.clock);
+    while (now < due && !atomic_load(stop)) {
+        (void)al_clock_sleep_until(c->o.clock, due - now > AL_NS_PER_S ? now + AL_NS_PER_S : due);
+        now = al_clock_now(c->o.clock);
+    }
+    return !atomic_load(stop);
+}
+
 int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int *stop) {
     int64_t start = al_clock_now(c->o.clock), due = start;
     for (;;) {
@@ -300,9 +310,7 @@ int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int 
         }
         if (duration_ns && due - start > duration_ns)
             return 0;
-        while (!al_clock_sleep_until(c->o.clock, due) && !atomic_load(stop))
-            continue;
-        if (atomic_load(stop))
+        if (!sleep_until(c, due, stop))
             return 0;
     }
 }

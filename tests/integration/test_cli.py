@@ -327,6 +327,11 @@ def test_references_between_pages_exist(root):
             assert f"{name.replace(chr(92), '')}.{section}" in names, (page.name, name)
 
 
+def test_help_takes_one_word(alula):
+    got = alula("help", "sm_active_ratio", "power_watts")
+    assert (got.returncode, got.stdout) == (2, "") and "not also power_watts" in got.stderr
+
+
 def test_wrong_options_name_the_command(alula):
     got = alula("stat", "--unheard-of")
     assert (got.returncode, got.stdout, got.stderr) == (2, "", "alula stat: unrecognized option '--unheard-of'\n")
