@@ -37,6 +37,7 @@ main_optimizer = 0  # id of the one whose step ends a step
 other_optimizers = {}
 iterator = 0     # id of the loader's iterator that gave the last batch
 dataset = 0      # id of its dataset
+train_iterator = 0  # id of the iterator whose batches are trained on
 epoch_due = False
 epoch = 0
 train_dataset = 0
@@ -110,8 +111,8 @@ def data_raised():
 
 def loader_ends(loop):
     """The loader's iterator is through, with or without a training loop behind it."""
-    global phase, iterator
-    iterator = 0
+    global phase, iterator, train_iterator
+    iterator = train_iterator = 0
     if loop:
         phase = 0
         turn(_E_DATA)
@@ -122,12 +123,15 @@ def loader_ends(loop):
 
 def loader_changes(it):
     """A batch comes from another iterator than the last one: an epoch, if the loader is the one that is trained on."""
-    global iterator, dataset, epoch_due, epoch
+    global iterator, dataset, epoch_due, epoch, train_iterator
     iterator = id(it)
     dataset = id(getattr(it, "_dataset", None))
     if trainer:
         return
     if dataset == train_dataset:
+        if iterator == train_iterator:  # another loader's batch was in between
+            return
+        train_iterator = iterator
         epoch += 1
         probe.mark(words.EPOCH, 0, -1, epoch, 0)
     else:
@@ -135,10 +139,10 @@ def loader_changes(it):
 
 
 def _first_backward():
-    global epoch_due, train_dataset
+    global epoch_due, train_dataset, train_iterator
     epoch_due = False
     if not train_dataset:
-        train_dataset = dataset
+        train_dataset, train_iterator = dataset, iterator
         probe.mark(words.EPOCH, 0, -1, epoch, 0)
 
 

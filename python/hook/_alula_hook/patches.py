@@ -6,11 +6,29 @@ import functools
 from . import loop, process, words
 
 
+def hide(*functions):
+    """From torch.compile: it neither compiles these frames nor counts them; what they call is its own matter again."""
+    try:
+        import torch._C._dynamo.eval_frame as frames
+    except ImportError:  # before torch 2.0
+        return
+    skip = getattr(frames, "skip_code", None)  # up to torch 2.6
+    if skip is None:
+        action = frames._FrameAction
+        strategy = frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
+
+        def skip(code):
+            frames.set_code_exec_strategy(code, strategy)
+    for function in functions:
+        skip(function.__code__)
+        function._torchdynamo_disable = True  # nor traced into
+
+
 def _wrapper(original):
-    """functools.wraps, and for torch.compile: never traced, as the originals break a graph by themselves."""
+    """functools.wraps, and never traced by torch.compile: the originals break a graph by themselves."""
     def decorate(wrapped):
         wrapped = functools.wraps(original)(wrapped)
-        wrapped._torchdynamo_disable = True
+        hide(wrapped)
         wrapped._alula = True
         return wrapped
     return decorate
@@ -51,6 +69,7 @@ def autograd(module):
 
 
 def optimizer(module):
+    hide(*[f for f in vars(loop).values() if callable(f) and hasattr(f, "__code__")], count)
     module.register_optimizer_step_pre_hook(loop.optimizer_pre_hook)
     module.register_optimizer_step_post_hook(loop.optimizer_post_hook)
 
