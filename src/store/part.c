@@ -12,6 +12,7 @@
 #include "store/column.h"
 
 #define NUMBERS_MAX (4u << 20) // of one part: 32 MiB
+#define SLOW_TOGETHER_US 400000 // a slow round lasts some 10 to 100 ms, and the next comes a second later
 
 static const struct al_store_extra tick_extras[] = {{"realtime_ns", 0}, {"interval_ns", 0}, {"jitter_ns", 0},
                                                     {"groups", 0},      {"hung_call", 0},   {"hung_since_ns", 0}};
@@ -236,13 +237,25 @@ static double rounded(double v, enum al_unit unit) {
     }
 }
 
-static uint32_t slot_of(struct al_row *row, int64_t at_us, int64_t together_us) {
+// Readings that may share a time: of one round, fast or slow, or that stopped together. A slow reading must never pass
+// for one of the fast round's, whose time moves on at every tick.
+enum { CLASS_FAST, CLASS_SLOW, CLASS_STALE };
+
+static uint8_t class_of(uint32_t status, uint32_t group) {
+    if (status == AL_STATUS_STALE)
+        return CLASS_STALE;
+    return group & (AL_GROUP_FAST | AL_GROUP_SAMPLES | AL_GROUP_PROCESS) ? CLASS_FAST : CLASS_SLOW;
+}
+
+static uint32_t slot_of(struct al_row *row, int64_t at_us, uint8_t class, int64_t together_us) {
+    int64_t near = class == CLASS_FAST ? together_us : SLOW_TOGETHER_US;
     for (uint32_t s = 0; s < row->slots; s++)
-        if (at_us - row->at[s] <= together_us && row->at[s] - at_us <= together_us)
+        if (row->class[s] == class && at_us - row->at[s] <= near && row->at[s] - at_us <= near)
             return s;
     if (row->slots == AL_STORE_SLOTS_MAX)
         return AL_STORE_SLOTS_MAX - 1;
     row->at[row->slots] = at_us;
+    row->class[row->slots] = class;
     return row->slots++;
 }
 
@@ -255,7 +268,8 @@ void al_row_pack(struct al_row *row, const struct al_value *values, const struct
             status = AL_STATUS_ERROR;
         bool number = al_code_has_number((uint16_t)status);
         int64_t at_ns = values[m].at_ns - start_ns;
-        uint32_t slot = number ? slot_of(row, (at_ns - (at_ns < 0 ? 999 : 0)) / 1000, together_ns / 1000) : 0;
+        int64_t at_us = (at_ns - (at_ns < 0 ? 999 : 0)) / 1000;
+        uint32_t slot = number ? slot_of(row, at_us, class_of(status, metrics[m].group), together_ns / 1000) : 0;
         row->code[m] = (uint16_t)(slot << 4 | status);
         row->num[m] = number ? rounded(values[m].num, metrics[m].unit) : 0;
     }

@@ -85,6 +85,7 @@ struct al_row {
     int64_t t, layout;
     int64_t extra[AL_STORE_EXTRAS_MAX];
     int64_t at[AL_STORE_SLOTS_MAX];
+    uint8_t class[AL_STORE_SLOTS_MAX]; // while it is packed
     uint32_t slots;
     uint16_t code[AL_STORE_METRICS_MAX];
     double num[AL_STORE_METRICS_MAX];
@@ -96,7 +97,8 @@ int al_part_add(struct al_part *p, const struct al_row *row);
 // The last row at or before t, or UINT32_MAX.
 uint32_t al_part_find(const struct al_part *p, int64_t t);
 
-// Values into codes, reading times and rounded numbers; reading times closer than `together_ns` become one.
+// Values into codes, reading times and rounded numbers. Reading times of fast metrics that are closer than `together_ns`
+// become one, and so do those of slow ones within 400 ms: few distinct layouts, and columns that repeat.
 void al_row_pack(struct al_row *row, const struct al_value *values, const struct al_metric_info *metrics,
                  uint32_t count, int64_t start_ns, int64_t together_ns);
 // The reverse for one metric of a row.
