@@ -2,6 +2,7 @@
 // Uneven GPUs of one job: one works while all others idle, or one idles while all others look busy. In the second case
 // the idle one is the one to look at: the others may only wait for it in a collective, which reads as 100 % busy.
 #include "base/clock.h"
+#include "detect/jobhost.h"
 #include "detect/rule.h"
 #include "detect/say.h"
 
@@ -117,6 +118,14 @@ static void raise(struct al_run *run, struct al_track *t, const struct al_job *j
     al_run_raise(run, t);
 }
 
+// One rank saves, and the others wait for it in a collective: no fault, and over soon.
+static bool writes_checkpoint(const struct al_run *run, const struct al_job *job)
+{
+    struct al_jobhost host;
+    al_jobhost_read(&host, run->s, run->set, &job->pid, 1);
+    return host.write_rate >= run->set->inefficient_writing_above;
+}
+
 static void judge(struct al_run *run, struct al_track *t, const struct al_job *job)
 {
     struct state *state = t->state;
@@ -138,10 +147,14 @@ static void judge(struct al_run *run, struct al_track *t, const struct al_job *j
     }
     double seconds = (double)(run->s->monotonic_ns - state->since_ns) / AL_NS_PER_S;
     bool long_enough = seconds >= 0.95 * run->set->uneven_ticks * run->set->inefficient_tick; // of short ticks, more
-    if (odd >= 0 && state->run >= run->set->uneven_ticks && long_enough)
+    if (odd >= 0 && odd == s.an_idle && writes_checkpoint(run, job)) {
+        state->run = 0;
+        al_run_too_little(run, t, "the job writes to storage: checkpoint");
+    } else if (odd >= 0 && state->run >= run->set->uneven_ticks && long_enough) {
         raise(run, t, job, &s, odd);
-    else
+    } else {
         al_run_quiet(run, t);
+    }
 }
 
 static void step(struct al_run *run)

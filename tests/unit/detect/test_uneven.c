@@ -40,6 +40,21 @@ static void test_one_busy_others_idle(void **unused)
     world_free(&w);
 }
 
+static void test_a_checkpoint_of_one_rank(void **unused)
+{
+    (void)unused;
+    struct world w;
+    make(&w, 4, 1.0, 0.0, 0, false);
+    world_host(&w, 1000, AL_PROC_WRITE_RATE, 900 * MIB);
+    world_ticks(&w, 60);
+    world_host(&w, 1000, AL_PROC_WRITE_RATE, 0);
+    world_ticks(&w, 8);
+    assert_int_equal(w.count, 0);
+    world_ticks(&w, 8);
+    assert_int_equal(w.count, 1);
+    world_free(&w);
+}
+
 static void test_short_ticks_last_as_long(void **unused)
 {
     (void)unused;
@@ -141,6 +156,7 @@ int uneven_suite(void)
         cmocka_unit_test(test_one_busy_others_idle),  cmocka_unit_test(test_one_idle_others_wait_for_it),
         cmocka_unit_test(test_healthy_twins),         cmocka_unit_test(test_idle_worker_is_named),
         cmocka_unit_test(test_cannot_tell_and_stale), cmocka_unit_test(test_short_ticks_last_as_long),
+        cmocka_unit_test(test_a_checkpoint_of_one_rank),
         cmocka_unit_test(test_first_gpu_may_be_the_odd_one),
     };
     return cmocka_run_group_tests_name("uneven", tests, NULL, NULL);
