@@ -151,7 +151,7 @@ static void findings(struct al_om *o, const struct al_om_page *p) {
             continue;
         al_om_begin(o);
         al_om_label(o, "rule", f->rule);
-        al_om_label(o, "level", al_level_word(f->level));
+        al_om_label(o, "severity", al_level_word(f->level));
         if (f->gpu_index >= 0)
             al_om_label_number(o, "gpu", f->gpu_index);
         if (f->gpu_uuid[0])
@@ -162,7 +162,7 @@ static void findings(struct al_om *o, const struct al_om_page *p) {
     al_om_family(o, "alula_findings_open", AL_OM_GAUGE, "", "Open findings by level");
     for (int level = AL_LEVEL_INFO; level <= AL_LEVEL_CRITICAL; level++) {
         al_om_begin(o);
-        al_om_label(o, "level", al_level_word((enum al_level)level));
+        al_om_label(o, "severity", al_level_word((enum al_level)level));
         al_om_end(o, count[level]);
     }
 }

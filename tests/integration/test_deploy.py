@@ -190,7 +190,7 @@ def test_alerts_say_what_to_do():
     for alert in alerts():
         assert set(alert["annotations"]) == {"summary", "description", "runbook"}, alert["alert"]
         assert all(alert["annotations"].values())
-        assert alert["labels"]["severity"] in ("{{ $labels.level }}", "critical", "warning", "info")
+        assert alert["labels"]["severity"] in ("{{ $labels.severity }}", "critical", "warning", "info")
 
 
 def test_every_rule_of_alula_has_its_alert():

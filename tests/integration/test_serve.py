@@ -293,7 +293,7 @@ def test_a_finding_is_told_everywhere(alula_bin, tmp_path, openapi):
         assert began["message"] and began["job"] == 4200
         schema = {"$ref": "#/components/schemas/Finding", "components": openapi["components"]}
         jsonschema.Draft202012Validator(schema).validate(began)
-        active = scenes.wait_for(lambda: re.search(r'^alula_finding_active\{rule="starved",level="(\w+)",(.*)\} 1$',
+        active = scenes.wait_for(lambda: re.search(r'^alula_finding_active\{rule="starved",severity="(\w+)",(.*)\} 1$',
                                                    server.get("/metrics").text, re.M))
         assert active and f'uuid="{began["gpu_uuid"]}"' in active[2] and f'key="{began["key"]}"' in active[2]
         answer = server.get("/api/v1/findings")

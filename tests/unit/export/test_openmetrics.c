@@ -152,10 +152,10 @@ static void findings_xids_and_reasons_have_labels(void **state) {
     s->gpus[0].info.status = AL_STATUS_LOST;
     const struct al_om_page p = {.s = s, .findings = findings, .finding_count = 2};
     const char *text = printed(&b, &p, "# HELP");
-    has(text, "\nalula_finding_active{rule=\"memory\",level=\"critical\",gpu=\"3\",uuid=\"GPU-1\",key=\"memory/GPU-1\"} 1\n");
-    has(text, "\nalula_finding_active{rule=\"host_memory\",level=\"info\",key=\"host_memory/77\"} 1\n");
-    has(text, "\nalula_findings_open{level=\"critical\"} 1\n");
-    has(text, "\nalula_findings_open{level=\"warning\"} 0\n");
+    has(text, "\nalula_finding_active{rule=\"memory\",severity=\"critical\",gpu=\"3\",uuid=\"GPU-1\",key=\"memory/GPU-1\"} 1\n");
+    has(text, "\nalula_finding_active{rule=\"host_memory\",severity=\"info\",key=\"host_memory/77\"} 1\n");
+    has(text, "\nalula_findings_open{severity=\"critical\"} 1\n");
+    has(text, "\nalula_findings_open{severity=\"warning\"} 0\n");
     has(text, "\nalula_gpu_xid_code_errors_total{gpu=\"3\",uuid=\"GPU-1\",code=\"79\"} 2\n");
     has(text, "\nalula_gpu_clocks_event_reason{gpu=\"3\",uuid=\"GPU-1\",reason=\"sw_power_cap\"} 1\n");
     has(text, "\nalula_gpu_clocks_event_reason{gpu=\"3\",uuid=\"GPU-1\",reason=\"hw_thermal_slowdown\"} 1\n");
@@ -174,7 +174,7 @@ static void findings_are_bounded(void **state) {
         many[i] = (struct al_finding){.rule = "orphan", .level = AL_LEVEL_WARNING, .gpu_index = -1};
     const struct al_om_page p = {.s = s, .findings = many, .finding_count = sizeof many / sizeof *many};
     const char *text = printed(&b, &p, "# HELP");
-    has(text, "\nalula_findings_open{level=\"warning\"} 168\n");
+    has(text, "\nalula_findings_open{severity=\"warning\"} 168\n");
     int series = 0;
     for (const char *at = text; (at = strstr(at, "\nalula_finding_active{")); at++)
         series++;
