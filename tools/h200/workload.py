@@ -55,9 +55,14 @@ def healthy(until):
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     batch = torch.randn(32, 512, 2048, device="cuda", dtype=torch.bfloat16)
+    steps, start = 0, None
     while time.time() < until:
         step(model, optimizer, batch)
         torch.cuda.synchronize()
+        steps += 1
+        if steps == 5:  # warm
+            start = time.perf_counter()
+    print(f"{(time.perf_counter() - start) / (steps - 5) * 1e3:.3f} ms a step over {steps - 5} steps", flush=True)
 
 
 def starved(until):
