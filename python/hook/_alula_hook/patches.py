@@ -42,6 +42,14 @@ def _replace(owner, name, make):
 
 def count(batch):
     """Samples in a batch: the first dimension of its first tensor; 0 when it has none."""
+    kind = type(batch)
+    try:
+        return (batch[0] if kind is list or kind is tuple else batch).shape[0]
+    except Exception:
+        return _count_nested(batch)
+
+
+def _count_nested(batch):
     try:
         for _ in range(3):
             if isinstance(batch, (list, tuple)):
@@ -69,7 +77,7 @@ def autograd(module):
 
 
 def optimizer(module):
-    hide(*[f for f in vars(loop).values() if callable(f) and hasattr(f, "__code__")], count)
+    hide(*[f for f in vars(loop).values() if callable(f) and hasattr(f, "__code__")], count, _count_nested)
     module.register_optimizer_step_pre_hook(loop.optimizer_pre_hook)
     module.register_optimizer_step_post_hook(loop.optimizer_post_hook)
 
