@@ -110,6 +110,8 @@ static int replay_sample(struct al_device *d, struct al_snapshot *s, uint32_t gr
     memcpy(s->node.driver_version, r->all->node.driver_version, sizeof s->node.driver_version);
     memcpy(s->node.nvml_version, r->all->node.nvml_version, sizeof s->node.nvml_version);
     memcpy(s->node.cuda_version, r->all->node.cuda_version, sizeof s->node.cuda_version);
+    memcpy(s->hung_call, r->all->hung_call, sizeof s->hung_call);
+    s->hung_since_ns = *s->hung_call ? r->all->hung_since_ns + r->start_ns : 0;
     s->gpu_count = s->row_count = 0;
     result = copy_gpus(r, s, groups, position);
     if (!result && (groups & (AL_GROUP_PROCESS | AL_GROUP_PROCUTIL)))
