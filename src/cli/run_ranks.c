@@ -83,7 +83,7 @@ static void sort(struct al_ring_record *list, size_t count) {
     }
 }
 
-static void drain(struct al_run *r, struct al_run_rank *k, const struct al_run_rank *leader, struct batch *b) {
+static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct batch *b) {
     b->tally = &k->tally;
     b->count = 0;
     (void)al_ring_reader_drain(k->ring, take, b);
@@ -92,7 +92,7 @@ static void drain(struct al_run *r, struct al_run_rank *k, const struct al_run_r
     for (size_t i = 0; i < b->count; i++) {
         const struct al_ring_record *e = &b->records[i];
         al_tally_event(&k->tally, e->at_ns, e->kind, e->code, e->device, e->a, e->b);
-        if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && k == leader)
+        if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && leads)
             al_run_say_step(r, k);
     }
 }
@@ -102,8 +102,11 @@ void al_run_drain(struct al_run *r) {
     int64_t begin = 0, end = 0;
     const struct al_run_rank *leader = al_run_leader(r);
     for (uint32_t i = 0; i < r->rank_count; i++) {
-        const struct al_tally *t = &r->ranks[i]->tally;
-        drain(r, r->ranks[i], leader ? leader : r->ranks[i], &b);
+        struct al_run_rank *k = r->ranks[i];
+        if (!k)
+            continue;
+        const struct al_tally *t = &k->tally;
+        drain(r, k, !leader || leader == k, &b);
         if (t->begin_ns && (!begin || t->begin_ns < begin))
             begin = t->begin_ns;
         if (al_tally_steps(t) && t->step_end_ns > end)

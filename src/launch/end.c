@@ -100,8 +100,12 @@ void al_end_signal(int number, char *out, size_t size) {
         [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",   [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1",
         [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2", [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM",
         [SIGXCPU] = "SIGXCPU", [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
-    if (number > 0 && (size_t)number < sizeof names / sizeof *names && names[number])
-        (void)snprintf(out, size, "%s", names[number]);
+    const char *name = NULL;
+    for (int i = 1; i < (int)(sizeof names / sizeof *names) && !name; i++)
+        if (i == number)
+            name = names[i];
+    if (name)
+        (void)snprintf(out, size, "%s", name);
     else
         (void)snprintf(out, size, "signal %d", number);
 }

@@ -18,14 +18,16 @@
 static int make_dir(struct al_link *l) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     const char *const places[] = {runtime && *runtime == '/' ? runtime : NULL, "/tmp"};
+    int result = AL_E_IO;
     for (int i = 0; i < 2; i++) {
         if (!places[i] || snprintf(l->dir, sizeof l->dir, "%s/alula-run-XXXXXX", places[i]) >= (int)sizeof l->dir)
             continue;
         if (mkdtemp(l->dir)) // 0700
             return 0;
+        result = access(places[i], W_OK | X_OK) ? AL_E_DENIED : AL_E_IO;
     }
     l->dir[0] = '\0';
-    return errno == EACCES ? AL_E_DENIED : AL_E_IO;
+    return result;
 }
 
 int al_link_open(struct al_link *l) {
@@ -80,7 +82,9 @@ static void accept_all(struct al_link *l, int64_t now_ns) {
     for (int i = 0; i < AL_LINK_PENDING; i++) {
         if (l->pending[i].fd >= 0)
             continue;
-        int fd = accept4(l->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_un from;
+        socklen_t size = sizeof from;
+        int fd = accept4(l->listen_fd, (struct sockaddr *)&from, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
         const int on = 1;

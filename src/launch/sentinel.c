@@ -19,7 +19,7 @@ struct word {
     int64_t number;
 };
 
-static void live(int fd, const sigset_t *signals, pid_t parent) {
+_Noreturn static void live(int fd, const sigset_t *signals, pid_t parent) {
     siginfo_t info;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)prctl(PR_SET_NAME, "alula-signals");
@@ -29,14 +29,15 @@ static void live(int fd, const sigset_t *signals, pid_t parent) {
     int keep = dup2(fd, 0);
     for (int i = 1; i < 1024; i++)
         (void)close(i);
-    while (keep == 0) {
+    if (keep != 0)
+        _exit(0);
+    for (;;) {
         int number = sigwaitinfo(signals, &info);
         if (number <= 0 || number == SIGCHLD)
             continue;
         struct word w = {al_monotonic_ns(), number};
         (void)!write(0, &w, sizeof w);
     }
-    _exit(0);
 }
 
 void al_sentinel_start(struct al_sentinel *s, const sigset_t *signals) {
