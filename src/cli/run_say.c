@@ -253,7 +253,10 @@ static void verdict_lines(struct al_buf *b, struct al_run *r) {
         // Details of rules that found nothing are for --verbose; whether all is well is for everyone.
         if (!r->verbose && v->verdict != AL_VERDICT_FINDING && strcmp(v->rule, "healthy") != 0)
             continue;
-        al_buf_printf(b, "alula: %s: %s: ", v->rule, words[v->verdict]);
+        if (v->verdict == AL_VERDICT_QUIET && strcmp(v->rule, "healthy") == 0)
+            al_buf_str(b, "alula: "); // its message says it all
+        else
+            al_buf_printf(b, "alula: %s: %s: ", v->rule, words[v->verdict]);
         al_term_string(b, v->finding.message);
         al_buf_char(b, '\n');
     }

@@ -224,6 +224,12 @@ def test_log_lines(fake):
     assert "(estimate: time between CUDA events / step time)" in lines[2]
 
 
+def test_preset_debug(fake):
+    got, _ = fake("--steps", 3, run=("--preset", "debug"))
+    assert [got.stderr.count(f"alula: step {step}: forward") for step in (1, 2, 3)] == [1, 1, 1]
+    assert "alula: data_wait: too little data: 2 steps" in got.stderr
+
+
 def test_gpus_by_the_driver(fake, standin, tmp_path):
     scene = tmp_path / "scene.txt"
     scene.write_text(HEAD + "duration 60s\nhost hostname=h\ngpu 0\n@0s\n"
