@@ -257,6 +257,31 @@ if __name__ == "__main__":
     assert sorted(len(ring.steps()) for ring in rings) == [2, 4]
 
 
+def test_ranks(build, tmp_path):
+    """Two ranks under torchrun, one with spawned and one with forked workers: the ranks tell, nobody else does."""
+    script = tmp_path / "job.py"
+    script.write_text("""
+import torch, torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for x, y in DataLoader(TensorDataset(torch.randn(24, 8), torch.randn(24, 1)), batch_size=8, num_workers=2,
+                           multiprocessing_context=["spawn", "fork"][dist.get_rank()]):
+        ((model(x) - y) ** 2).mean().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+""")
+    with Collector(build / "src" / "probe" / "libalula-probe.so") as collector:
+        done = collector.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
+                              script])
+        assert done.returncode == 0, done.stderr
+        assert collector.complaints() == ""
+        assert sorted((r.a, r.b) for ring in collector.rings for r in ring.of("HELLO")) == [(0, 2), (1, 2)]
+        assert [ring.line() for ring in collector.rings] == ["DDFeBO|DFBO|DFBO|D"] * 2
+
+
 TRAINER = """
 os.environ["HF_HUB_OFFLINE"] = "1"
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments

@@ -18,7 +18,7 @@ _B_DATA, _B_FORWARD = words.begin(DATA), words.begin(FORWARD)
 _B_BACKWARD, _E_BACKWARD = words.begin(BACKWARD), words.end(BACKWARD)
 _B_OPTIMIZER, _E_OPTIMIZER = words.begin(OPTIMIZER), words.end(OPTIMIZER)
 _E_DATA, _B_EVALUATION, _E_EVALUATION = words.end(DATA), words.begin(EVALUATION), words.end(EVALUATION)
-_MICRO, _SHIFT = words.step(MICRO), words.SAMPLES_SHIFT
+_MICRO, _SHIFT, _MOST = words.step(MICRO), words.SAMPLES_SHIFT, words.SAMPLES_MOST
 
 # What closes the phase that is open: index is the phase, 0 none.
 _CLOSE = (0, words.end(DATA), words.end(FORWARD), words.end(BACKWARD) | words.step(ABORTED),
@@ -229,7 +229,7 @@ def optimizer_end(optimizer, state):
         return
     if other_optimizers:
         other_optimizers.clear()
-    turn(_E_OPTIMIZER | words.step(state) | min(samples, words.SAMPLES_MOST) << _SHIFT)
+    turn(_E_OPTIMIZER | (state + 1) << 16 | (samples if samples < _MOST else _MOST) << _SHIFT)
     backwards = samples = samples_micro = 0
     if gpu is not None:
         gpu.step_ends()
@@ -252,8 +252,13 @@ def gpu_begins():
 # As torch's global hooks of every optimizer. Inside of a scaler's step they only tell that the step took place.
 
 def optimizer_pre_hook(optimizer, args, kwargs):
-    if not in_scaler:
-        optimizer_begin()
+    global phase
+    if phase or in_scaler or quiet or gpu is not None or get_ident() != owner:
+        if not in_scaler:
+            optimizer_begin()
+        return
+    phase = OPTIMIZER  # optimizer_begin again, for the usual case: few lines of cold code are most of a mark's cost
+    turn(_B_OPTIMIZER)
 
 
 def optimizer_post_hook(optimizer, args, kwargs):
