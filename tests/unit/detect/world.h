@@ -76,5 +76,6 @@ int orphan_suite(void);
 int contexts_suite(void);
 int host_memory_suite(void);
 int sensor_suite(void);
+int steps_suite(void);
 
 #endif
