@@ -72,15 +72,33 @@ static void take(void *user, const struct al_ring_item *item) {
     b->records[b->count++] = item->record;
 }
 
-// Stable: insertion into what is sorted already, which a single lane is.
-static void sort(struct al_ring_record *list, size_t count) {
-    for (size_t i = 1; i < count; i++) {
-        struct al_ring_record one = list[i];
-        size_t k = i;
-        for (; k > 0 && list[k - 1].at_ns > one.at_ns; k--)
-            list[k] = list[k - 1];
-        list[k] = one;
+static void merge(struct al_ring_record *to, const struct al_ring_record *from, size_t low, size_t middle, size_t high) {
+    size_t a = low, b = middle;
+    for (size_t i = low; i < high; i++)
+        to[i] = b >= high || (a < middle && from[a].at_ns <= from[b].at_ns) ? from[a++] : from[b++];
+}
+
+// By time, what is equal left in its order. Nearly always there is one lane and nothing to do.
+static void sort(struct batch *b) {
+    bool sorted = true;
+    for (size_t i = 1; i < b->count && sorted; i++)
+        sorted = b->records[i - 1].at_ns <= b->records[i].at_ns;
+    struct al_ring_record *other = sorted ? NULL : malloc(b->count * sizeof *other), *own = b->records;
+    if (!other)
+        return;
+    for (size_t width = 1; width < b->count; width *= 2) {
+        for (size_t low = 0; low < b->count; low += 2 * width) {
+            size_t middle = low + width < b->count ? low + width : b->count;
+            size_t high = middle + width < b->count ? middle + width : b->count;
+            merge(other, own, low, middle, high);
+        }
+        struct al_ring_record *swap = own;
+        own = other;
+        other = swap;
     }
+    if (own != b->records)
+        memcpy(b->records, own, b->count * sizeof *own);
+    free(own != b->records ? own : other);
 }
 
 static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct batch *b) {
@@ -88,7 +106,7 @@ static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct ba
     b->count = 0;
     (void)al_ring_reader_drain(k->ring, take, b);
     al_tally_lost(&k->tally, al_ring_reader_lost(k->ring) + b->dropped);
-    sort(b->records, b->count);
+    sort(b);
     for (size_t i = 0; i < b->count; i++) {
         const struct al_ring_record *e = &b->records[i];
         al_tally_event(&k->tally, e->at_ns, e->kind, e->code, e->device, e->a, e->b);

@@ -282,6 +282,12 @@ void al_run_say_end(struct al_run *r) {
     if (!trained)
         al_buf_printf(&b, "alula: no training step was seen (%u process%s told of themselves)\n", r->rank_count,
                       r->rank_count == 1 ? "" : "es");
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < r->rank_count; i++)
+        alive += !r->ranks[i]->ended && al_tally_trains(&r->ranks[i]->tally);
+    if (alive)
+        al_buf_printf(&b, "alula: %u training process%s go%s on, from now on unwatched\n", alive, alive == 1 ? "" : "es",
+                      alive == 1 ? "es" : "");
     gpu_summary(&b, r);
     verdict_lines(&b, r);
     if (r->written[0]) {

@@ -6,6 +6,8 @@
 
 #include "base/str.h"
 
+#define GPU_TIME_MOST 3600000000000LL // of one phase of one step
+
 const char *al_part_word(int part) {
     static const char *const words[AL_PART_COUNT] = {
 #define X(name, word, help) word,
@@ -124,12 +126,12 @@ static void step(struct al_tally *t, int64_t at_ns, uint16_t code, int64_t numbe
     t->done += code == AL_STEP_DONE;
     t->skipped += code == AL_STEP_SKIPPED;
     t->aborted += code == AL_STEP_ABORTED;
-    t->step = number;
+    t->step = number >= 0 && number < INT64_MAX / 4 ? number : t->step + 1;
     close_step(t, at_ns);
 }
 
 static void gpu_time(struct al_tally *t, uint16_t code, int64_t number, int64_t ns) {
-    if (code >= AL_PHASE_COUNT || ns < 0 || ns > INT64_MAX / 4)
+    if (code >= AL_PHASE_COUNT || ns < 0 || ns > GPU_TIME_MOST)
         return;
     if (number != t->gpu_last_step) {
         t->gpu_last_step = number;
@@ -170,6 +172,9 @@ static void memory(struct al_tally *t, uint16_t code, int32_t device, int64_t va
 void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t code, int32_t device, int64_t a,
                     int64_t b) {
     t->events++;
+    // The writer is another process: times and numbers that no sum can hold are no marks.
+    if (at_ns <= 0 || at_ns > INT64_MAX / 4)
+        return;
     if (!t->first_ns)
         t->first_ns = at_ns;
     if (at_ns > t->last_ns)

@@ -240,3 +240,36 @@ def test_gpus_by_the_driver(fake, standin, tmp_path):
     assert report["gpu_avg_utilization_percent"] == pytest.approx(87, abs=0.5)
     assert report["gpu_max_utilization_percent"] == pytest.approx(87, abs=0.5)
     assert verdict(report, "healthy")[0]["message"].startswith("healthy: GPU utilisation 87")
+
+
+def test_marks_of_several_threads_are_put_in_order(fake, tmp_path):
+    """Each thread has a lane of its own; the lanes are read one after the other."""
+    script = tmp_path / "threads.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(FAKE.parent)!r})\n" + """
+import threading, time
+import fake_job as f
+p = f.Probe()
+p.mark(f.HELLO, 1, 0, 1)
+def other(device):
+    for i in range(2000):
+        p.mark(f.MEMORY, f.ALLOCATED, 1 << 20, i, device=device)
+threads = [threading.Thread(target=other, args=(n,)) for n in range(3)]
+for t in threads: t.start()
+for step in range(1, 101):
+    p.phase(f.DATA, step, 0.0005)
+    threading.Thread(target=p.phase, args=(f.FORWARD, step, 0.0005)).run()
+    p.mark(f.STEP, 0, step, 1)
+for t in threads: t.join()
+""")
+    got, report = fake(command=(sys.executable, script))
+    rank = report["alula"]["ranks"][0]
+    assert got.returncode == 0 and rank["steps"] == 100 and rank["lost_records"] == 0
+    assert rank["host_timeline"]["explained_ratio"] > 0.9
+    assert sorted(m["device"] for m in rank["allocator"]) == [0, 1, 2]
+
+
+def test_what_goes_on_behind_the_command_is_told(fake):
+    got, report = fake(command=("sh", "-c", f"{sys.executable} {FAKE} --steps 200 --forward 0.01 >/dev/null 2>&1 & sleep 1"))
+    assert got.returncode == 0
+    assert "alula: 1 training process goes on, from now on unwatched" in got.stderr
+    assert report["alula"]["ranks"][0]["steps"] > 5
