@@ -3,17 +3,51 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 
+#define STALE_S 60
+#define STALE_MOST 64 // looked at in one start
 #define SILENT_NS 5000000000LL // a connection that says nothing for so long is dropped
+
+// Removes DIR if its alula was killed: it is ours, a minute old, and nobody answers at its socket.
+static void clear_stale(const char *dir) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct stat st;
+    int len = snprintf(a.sun_path, sizeof a.sun_path, "%s/ring", dir);
+    if (len >= (int)sizeof a.sun_path || lstat(dir, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+        time(NULL) - st.st_mtime < STALE_S)
+        return;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (const struct sockaddr *)&a, sizeof a) && errno == ECONNREFUSED) {
+        (void)unlink(a.sun_path);
+        (void)rmdir(dir);
+    }
+    (void)close(fd);
+}
+
+static void clear_stale_below(const char *place) {
+    char pattern[128];
+    glob_t found;
+    if (snprintf(pattern, sizeof pattern, "%s/alula-run-??????", place) >= (int)sizeof pattern)
+        return;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc && i < STALE_MOST; i++)
+            clear_stale(found.gl_pathv[i]);
+        globfree(&found);
+    }
+}
 
 static int make_dir(struct al_link *l) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -22,6 +56,7 @@ static int make_dir(struct al_link *l) {
     for (int i = 0; i < 2; i++) {
         if (!places[i] || snprintf(l->dir, sizeof l->dir, "%s/alula-run-XXXXXX", places[i]) >= (int)sizeof l->dir)
             continue;
+        clear_stale_below(places[i]);
         if (mkdtemp(l->dir)) // 0700
             return 0;
         result = access(places[i], W_OK | X_OK) ? AL_E_DENIED : AL_E_IO;

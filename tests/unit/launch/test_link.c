@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -125,6 +126,37 @@ static void test_what_is_refused(void **unused) {
     (void)close(bare);
 }
 
+static void age(const char *dir, int seconds) {
+    struct timespec t[2] = {{.tv_sec = time(NULL) - seconds}, {.tv_sec = time(NULL) - seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, dir, t, 0), 0);
+}
+
+// What a killed alula leaves is cleared away by the next one; what lives or is young is not.
+static void test_stale_folders_go(void **unused) {
+    (void)unused;
+    struct al_link dead, living, young, next;
+    char place[] = "/tmp/alula-test-XXXXXX";
+    assert_non_null(mkdtemp(place));
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", place, 1), 0);
+    assert_int_equal(al_link_open(&dead), 0);
+    assert_int_equal(al_link_open(&living), 0);
+    assert_int_equal(al_link_open(&young), 0);
+    (void)close(dead.listen_fd);
+    (void)close(young.listen_fd);
+    age(dead.dir, 100);
+    age(living.dir, 100);
+    assert_int_equal(al_link_open(&next), 0);
+    assert_int_equal(access(dead.dir, F_OK), -1);
+    assert_int_equal(access(living.dir, F_OK), 0);
+    assert_int_equal(access(young.dir, F_OK), 0);
+    young.listen_fd = dead.listen_fd = -1;
+    al_link_close(&young);
+    al_link_close(&living);
+    al_link_close(&next);
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+    assert_int_equal(rmdir(place), 0);
+}
+
 static void test_where_it_lies(void **unused) {
     (void)unused;
     struct al_link l;
@@ -147,6 +179,7 @@ static void test_where_it_lies(void **unused) {
 
 int link_suite(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_ring_is_taken), cmocka_unit_test(test_what_is_refused),
+                                       cmocka_unit_test(test_stale_folders_go),
                                        cmocka_unit_test(test_where_it_lies)};
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }
