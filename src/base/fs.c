@@ -139,3 +139,20 @@ int al_fs_slurp(const char *path, size_t max, char **ret_data, size_t *ret_len) 
     (void)close(fd);
     return result;
 }
+
+int al_fs_make_folder(const char *path, mode_t mode) {
+    char part[4096];
+    if (!*path || !al_str_copy(part, sizeof part, path))
+        return AL_E_INVALID;
+    for (char *at = part + 1; (at = strchr(at, '/')); at++) {
+        *at = '\0';
+        int failed = mkdir(part, mode) && errno != EEXIST;
+        *at = '/';
+        if (failed)
+            return from_errno(errno);
+    }
+    struct stat st;
+    if (mkdir(part, mode) && errno != EEXIST)
+        return from_errno(errno);
+    return stat(part, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : AL_E_NOENT;
+}

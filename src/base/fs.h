@@ -18,5 +18,7 @@ ssize_t al_fs_link(int root_fd, const char *path, char *out, size_t size);
 int al_fs_u64(int root_fd, const char *path, uint64_t *ret);
 // Reads a whole file by ordinary path into malloc'ed memory of at most max bytes (AL_E_TOOBIG beyond). NUL behind.
 int al_fs_slurp(const char *path, size_t max, char **ret_data, size_t *ret_len);
+// Makes a folder and those above it that are missing (mkdir -p). 0 also when it is there already.
+int al_fs_make_folder(const char *path, mode_t mode);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "alula-version.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "cli/run.h"
 #include "host/command.h"
@@ -214,6 +215,16 @@ static void finish(struct al_run *r) {
     al_job_done(&r->job);
 }
 
+// Before the job begins: hours later is too late to learn that the report has no place.
+static int make_output(const char *folder) {
+    int result = al_fs_make_folder(folder, 0777);
+    if (!result && access(folder, W_OK))
+        result = AL_E_DENIED;
+    if (result)
+        al_cli_error("run: --output-dir %s: %s", folder, al_error_text(result));
+    return result ? STATUS_FAILED : 0;
+}
+
 static int run(struct al_run *r, double model_size) {
     struct al_config config;
     int status = al_cli_load_config(r->options.config, &config);
@@ -222,6 +233,9 @@ static int run(struct al_run *r, double model_size) {
     r->settings = config.settings;
     if (model_size > 0)
         r->settings.memory_model_size = model_size;
+    status = r->output_dir ? make_output(r->output_dir) : 0;
+    if (status)
+        return status;
     prepare(r);
     status = start(r);
     if (status) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/str.h"
 
 #define MEMORY_MAX (4u << 20)
@@ -39,17 +40,6 @@ static void file_name(char *out, size_t size, uint64_t number) {
 
 // --- the folder ---
 
-static int make_folders(char *path) {
-    for (char *at = path + 1; (at = strchr(at, '/')); at++) {
-        *at = '\0';
-        int result = mkdir(path, 0700);
-        *at = '/';
-        if (result && errno != EEXIST)
-            return -1;
-    }
-    return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
-}
-
 static int open_folder(const char *folder, int *ret, char *error, size_t size) {
     char path[4096];
     struct stat st;
@@ -58,7 +48,8 @@ static int open_folder(const char *folder, int *ret, char *error, size_t size) {
     int result = AL_E_DENIED;
     if (!al_str_copy(path, sizeof path, folder)) {
         why = "the name is too long";
-    } else if (make_folders(path) || (fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) {
+    } else if (al_fs_make_folder(path, 0700) ||
+               (fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) {
         why = strerror(errno);
     } else if (fstat(fd, &st) || st.st_uid != geteuid()) {
         why = "it belongs to another user";

@@ -165,9 +165,16 @@ static void files_are_read_below_the_root(void **state) {
     free(data);
     assert_int_equal(al_fs_slurp(path, 9, &data, &len), AL_E_TOOBIG);
     assert_int_equal(al_fs_slurp(dir, 9, &data, &len), AL_E_FORMAT);
+    assert_int_equal(al_fs_make_folder(path, 0700), AL_E_NOENT); // a file is in the way
     close(root);
     unlink(path);
-    rmdir(dir);
+    (void)snprintf(path, sizeof path, "%s/a/b", dir);
+    assert_int_equal(al_fs_make_folder(path, 0700), 0);
+    assert_int_equal(al_fs_make_folder(path, 0700), 0);
+    rmdir(path);
+    (void)snprintf(path, sizeof path, "%s/a", dir);
+    rmdir(path);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 static void virtual_time_stands_until_it_is_turned(void **state) {
