@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alula-version.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "cli/run.h"
 #include "cli/run_end.h"
@@ -228,6 +229,9 @@ static void write_report(struct al_run *r, struct al_report *p, struct storage *
     al_report_json(&b, p);
     pthread_mutex_unlock(&r->device.lock);
     int result = al_report_write(&b, folder);
+    // A trainer that saved nothing has made no folder.
+    if (result == AL_E_NOENT && p->finished && al_fs_make_folder(folder, 0777) == 0)
+        result = al_report_write(&b, folder);
     if (result && p->finished)
         al_cli_error("run: %s/metrics_report.json: %s", folder, errno ? strerror(errno) : al_error_text(result));
     if (!result)

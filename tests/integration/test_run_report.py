@@ -210,8 +210,16 @@ def test_output_dir_of_the_command_and_of_the_trainer(alula, tmp_path):
     assert json.loads((told / "metrics_report.json").read_text())["alula"]["output_dir_from"] == "the trainer"
     got = alula("run", "--", "true", cwd=tmp_path)
     assert not (tmp_path / "metrics_report.json").exists() and got.returncode == 0
-    got = alula("run", "--output-dir", tmp_path / "none", "--", "true")
-    assert got.returncode == 0 and "No such file" in got.stderr  # a report that cannot be written costs the job nothing
+    for args in (("--output-dir", tmp_path / "new" / "deep", "--", "true"),
+                 ("--", "sh", "-c", "exit 0", "--output_dir", tmp_path / "later")):
+        assert alula("run", *args).returncode == 0
+    assert (tmp_path / "new" / "deep" / "metrics_report.json").exists()  # made before the job
+    assert (tmp_path / "later" / "metrics_report.json").exists()         # made behind it, as the job did not
+    (tmp_path / "file").write_text("")
+    got = alula("run", "--output-dir", tmp_path / "file" / "x", "--", "sh", "-c", f"touch {tmp_path}/ran")
+    assert got.returncode == 125 and not (tmp_path / "ran").exists()
+    got = alula("run", "--", "sh", "-c", "exit 0", "--output_dir", tmp_path / "file" / "x")
+    assert got.returncode == 0 and "metrics_report.json: " in got.stderr  # a lost report costs the job nothing
 
 
 def test_log_lines(fake):
