@@ -134,12 +134,11 @@ static void random_forests_show_each_process_once(void **state) {
     for (int round = 0; round < 60; round++) {
         struct world w;
         world_make(&w, 2, false);
-        int n = 1 + (int)(next_random(&seed) % 60), workers = 0;
+        int n = 1 + (int)(next_random(&seed) % 60);
         for (pid_t pid = 1; pid <= n; pid++) {
             struct al_proc *p = world_proc(&w, pid, (pid_t)(next_random(&seed) % (uint64_t)(n + 5)),
                                            (enum al_role)(next_random(&seed) % 7), "x");
             p->owner = (pid_t)(next_random(&seed) % (uint64_t)(n + 5));
-            workers += p->role == AL_ROLE_WORKER;
         }
         const struct al_scene_options o = {.tree = true, .workers = true, .sort = (enum al_sort)(next_random(&seed) % AL_SORT_COUNT)};
         assert_int_equal(al_scene_build(&v, &w.in, &o), 0);
