@@ -70,7 +70,7 @@ def test_processes_are_as_old_as_in_the_session(alula, tmp_path):
 
 def test_activity_counters_play(alula, recorded):
     """As the README shows them, although the recording's first figures came two seconds after its start."""
-    out = alula("demo", "--speed", "8", "watch", "--for", "4s").stdout
+    out = alula("demo", "--speed", "3", "--start", "20s", "watch", "--for", "5s").stdout
     assert re.search(r" 99 % .* SM  9\d %  tensor  5\d %  DRAM  3\d %  1 process", out)
     doctor = alula("demo", "doctor").stdout
     assert re.search(r"^(ok|note) +metrics_gpm .*", doctor, re.M)[1] == "ok"
