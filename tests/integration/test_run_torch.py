@@ -125,8 +125,19 @@ dist.destroy_process_group()
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
 
 
+def two_ranks(job, tries=5):
+    """torch 2.13's gloo aborts at exit now and then ("terminate called"), without alula in 2 of 18 runs: try again."""
+    for left in reversed(range(tries)):
+        try:
+            return job(DDP, 0, launcher=TORCHRUN, alone=False)
+        except AssertionError as error:
+            if "terminate called" not in str(error) or not left:
+                raise
+    return None
+
+
 def test_two_ranks_under_torchrun(job):
-    _, report = job(DDP, 0, launcher=TORCHRUN, alone=False)
+    _, report = two_ranks(job)
     rows = sorted(report["alula"]["ranks"], key=lambda row: row["rank"])
     assert [(row["rank"], row["world_size"], row["steps"]) for row in rows] == [(0, 2, 20), (1, 2, 20)]
     assert report["communication_time_ratio"] is None  # overlapped by DDP: not on the host's timeline
