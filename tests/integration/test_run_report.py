@@ -14,6 +14,8 @@ import pytest
 
 from standin_env import HEAD
 
+pytestmark = pytest.mark.plain  # the job loads the probe, and has no sanitizer
+
 FAKE = pathlib.Path(__file__).with_name("fake_job.py")
 KEYS = ["train_runtime", "train_samples_per_second", "train_steps_per_second", "gpu_peak_memory_allocated_gb",
         "gpu_avg_utilization_percent", "gpu_max_utilization_percent", "data_loading_time_ratio", "communication_time_ratio"]
