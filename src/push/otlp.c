@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "push/pb.h"
+#include "base/pb.h"
 
 enum kind { GAUGE, UPDOWN, COUNTER };
 enum { CUMULATIVE = 2 }; // AggregationTemporality

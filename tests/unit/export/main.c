@@ -12,5 +12,6 @@ int main(int argc, char **argv) {
     failed += al_test_openmetrics();
     failed += al_test_smi();
     failed += al_test_smi_monitor();
+    failed += al_test_tensorboard();
     return failed != 0;
 }

@@ -11,5 +11,6 @@ int al_test_json(void);
 int al_test_openmetrics(void);
 int al_test_smi(void);
 int al_test_smi_monitor(void);
+int al_test_tensorboard(void);
 
 #endif

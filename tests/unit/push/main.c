@@ -6,7 +6,6 @@ int main(void) {
     failed += al_test_alerts();
     failed += al_test_gzip();
     failed += al_test_otlp();
-    failed += al_test_pb();
     failed += al_test_queue();
     failed += al_test_url();
     return failed != 0;

@@ -5,7 +5,6 @@
 int al_test_alerts(void);
 int al_test_gzip(void);
 int al_test_otlp(void);
-int al_test_pb(void);
 int al_test_queue(void);
 int al_test_url(void);
 

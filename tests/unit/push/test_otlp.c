@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "push/otlp.h"
-#include "push/pb.h"
+#include "base/pb.h"
 #include "suites.h"
 
 static void answer(struct al_buf *b, uint64_t points, const char *message) {

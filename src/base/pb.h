@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding), as much of it as OTLP needs. Messages are
+// Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding), as much of it as OTLP and TensorBoard need. Messages are
 // written front to back into one buffer: no tree of objects, and no library.
-#ifndef AL_PUSH_PB_H
-#define AL_PUSH_PB_H
+#ifndef AL_BASE_PB_H
+#define AL_BASE_PB_H
 
 #include "base/buf.h"
 
 // Fields of a message that is being written. The default value 0, "" or false is left out only by al_pb_string.
 void al_pb_uint(struct al_buf *b, uint32_t field, uint64_t value); // enum, bool, uint
 void al_pb_fixed64(struct al_buf *b, uint32_t field, uint64_t value);
+void al_pb_float(struct al_buf *b, uint32_t field, float value);
 void al_pb_double(struct al_buf *b, uint32_t field, double value);
 // Invalid UTF-8 becomes '?': a receiver would refuse the whole message.
 void al_pb_string(struct al_buf *b, uint32_t field, const char *text);

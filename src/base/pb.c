@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "push/pb.h"
+#include "base/pb.h"
 
 #include <string.h>
 
@@ -35,6 +35,16 @@ void al_pb_fixed64(struct al_buf *b, uint32_t field, uint64_t value) {
     for (int i = 0; i < 8; i++)
         bytes[i] = (char)(unsigned char)(value >> (8 * i));
     tag(b, field, WIRE_FIXED64);
+    al_buf_add(b, bytes, sizeof bytes);
+}
+
+void al_pb_float(struct al_buf *b, uint32_t field, float value) {
+    uint32_t bits;
+    char bytes[4];
+    memcpy(&bits, &value, sizeof bits);
+    for (int i = 0; i < 4; i++)
+        bytes[i] = (char)(unsigned char)(bits >> (8 * i));
+    tag(b, field, WIRE_FIXED32);
     al_buf_add(b, bytes, sizeof bytes);
 }
 

@@ -7,8 +7,7 @@
 
 #include <cmocka.h>
 
-#include "push/pb.h"
-#include "suites.h"
+#include "base/pb.h"
 
 static void holds(struct al_buf *b, const char *bytes, size_t len) {
     assert_false(b->failed);
@@ -36,6 +35,8 @@ static void fields_are_written_as_the_format_says(void **state) {
     HOLDS(&b, "\x19\x08\x07\x06\x05\x04\x03\x02\x01");
     al_pb_double(&b, 4, 1.0);
     HOLDS(&b, "\x21\x00\x00\x00\x00\x00\x00\xf0\x3f");
+    al_pb_float(&b, 2, 1.0F);
+    HOLDS(&b, "\x15\x00\x00\x80\x3f");
     size_t outer = al_pb_open(&b, 3);
     al_pb_uint(&b, 1, 150);
     al_pb_close(&b, outer);
@@ -109,7 +110,7 @@ static void broken_bytes_end_the_reading(void **state) {
     }
 }
 
-int al_test_pb(void) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_written_as_the_format_says),
         cmocka_unit_test(text_is_made_valid_with_its_length),
