@@ -217,6 +217,10 @@ static int take_snapshot(struct al_collect *c, bool everything, int64_t wait_ns)
     c->now->groups = groups;
     if (!result)
         result = sample_host(c, groups, everything);
+    if (!result && c->o.ranks) {
+        result = c->o.ranks->ops->fill(c->o.ranks, c->now, c->now->monotonic_ns);
+        al_snapshot_sort(c->now);
+    }
     return result;
 }
 

@@ -15,6 +15,7 @@ struct al_series_set;
 struct al_collect_options {
     struct al_device *device;  // not taken over
     struct al_host *host;      // not taken over; NULL: device only
+    struct al_ranks *ranks;    // not taken over; NULL: none are known
     struct al_clock *clock;
     int64_t interval_ns;       // 100 ms and more
     uint32_t groups;           // what the caller reads itself, besides its sinks' and rules' needs

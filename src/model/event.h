@@ -45,6 +45,14 @@ enum al_event_kind {
         AL_EVENT_COUNT
 };
 
+// A record outside the ring, as books and recordings keep it. The bytes of a TEXT travel beside it.
+struct al_mark {
+    int64_t at_ns;
+    uint16_t kind, code; // enum al_event_kind and what belongs to it
+    int32_t device;      // framework's device index, -1 when it concerns none
+    int64_t a, b;
+};
+
 enum al_step_state { AL_STEP_DONE, AL_STEP_MICRO, AL_STEP_SKIPPED, AL_STEP_ABORTED };
 
 // torch's own names (torch.cuda.memory_stats); bytes unless a count.

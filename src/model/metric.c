@@ -5,6 +5,7 @@
 
 #include "model/node.h"
 #include "model/process.h"
+#include "model/rank.h"
 
 const struct al_metric_info al_gpu_metrics[AL_GPU_METRIC_COUNT] = {
 #define X(id, name, unit, kind, group, resolution, generations, help)                                                  \
@@ -26,6 +27,13 @@ static const struct al_metric_info node_metrics[AL_NODE_METRIC_COUNT] = {
 #undef X
 };
 const struct al_metric_info *const al_node_metric_table = node_metrics;
+
+static const struct al_metric_info rank_metrics[AL_RANK_METRIC_COUNT] = {
+#define X(id, name, unit, kind, help) {#id, name, AL_UNIT_##unit, AL_KIND_##kind, 0, "a step", "all", help},
+    AL_RANK_METRICS(X)
+#undef X
+};
+const struct al_metric_info *const al_rank_metric_table = rank_metrics;
 
 int al_gpu_metric_find(const char *name) {
     for (int i = 0; i < AL_GPU_METRIC_COUNT; i++)

@@ -15,6 +15,7 @@ struct al_snapshot *al_snapshot_free(struct al_snapshot *s) {
         free(s->gpus);
         free(s->procs);
         free(s->rows);
+        free(s->ranks);
         free(s);
     }
     return NULL;
@@ -26,9 +27,11 @@ void al_snapshot_clear(struct al_snapshot *s) {
     s->gpus = kept.gpus;
     s->procs = kept.procs;
     s->rows = kept.rows;
+    s->ranks = kept.ranks;
     s->gpu_cap = kept.gpu_cap;
     s->proc_cap = kept.proc_cap;
     s->row_cap = kept.row_cap;
+    s->rank_cap = kept.rank_cap;
 }
 
 // Makes room for `count` entries; false when memory is out.
@@ -78,25 +81,37 @@ struct al_proc_gpu *al_snapshot_add_row(struct al_snapshot *s) {
     return row;
 }
 
+struct al_rank *al_snapshot_add_rank(struct al_snapshot *s) {
+    struct al_rank *rank = add((void **)&s->ranks, &s->rank_cap, &s->rank_count, sizeof *s->ranks);
+    if (rank)
+        rank->rank = rank->local_rank = rank->world = rank->device = -1;
+    return rank;
+}
+
 int al_snapshot_copy(struct al_snapshot *to, const struct al_snapshot *from) {
     if (!reserve((void **)&to->gpus, &to->gpu_cap, from->gpu_count, sizeof *to->gpus) ||
         !reserve((void **)&to->procs, &to->proc_cap, from->proc_count, sizeof *to->procs) ||
-        !reserve((void **)&to->rows, &to->row_cap, from->row_count, sizeof *to->rows))
+        !reserve((void **)&to->rows, &to->row_cap, from->row_count, sizeof *to->rows) ||
+        !reserve((void **)&to->ranks, &to->rank_cap, from->rank_count, sizeof *to->ranks))
         return AL_E_NOMEM;
     struct al_snapshot kept = *to;
     *to = *from;
     to->gpus = kept.gpus;
     to->procs = kept.procs;
     to->rows = kept.rows;
+    to->ranks = kept.ranks;
     to->gpu_cap = kept.gpu_cap;
     to->proc_cap = kept.proc_cap;
     to->row_cap = kept.row_cap;
+    to->rank_cap = kept.rank_cap;
     if (from->gpu_count)
         memcpy(to->gpus, from->gpus, from->gpu_count * sizeof *to->gpus);
     if (from->proc_count)
         memcpy(to->procs, from->procs, from->proc_count * sizeof *to->procs);
     if (from->row_count)
         memcpy(to->rows, from->rows, from->row_count * sizeof *to->rows);
+    if (from->rank_count)
+        memcpy(to->ranks, from->ranks, from->rank_count * sizeof *to->ranks);
     return 0;
 }
 
@@ -109,6 +124,16 @@ static int by_gpu_and_pid(const void *a, const void *b) {
     const struct al_proc_gpu *x = a, *y = b;
     if (x->gpu != y->gpu)
         return x->gpu > y->gpu ? 1 : -1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+// The lowest rank of a job first, as everything is told by rank; unknown ones (-1) lead.
+static int by_job_and_rank(const void *a, const void *b) {
+    const struct al_rank *x = a, *y = b;
+    if (x->job != y->job)
+        return x->job > y->job ? 1 : -1;
+    if (x->rank != y->rank)
+        return x->rank > y->rank ? 1 : -1;
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
@@ -125,6 +150,7 @@ static void sort(void *rows, uint32_t count, size_t size, int (*order)(const voi
 void al_snapshot_sort(struct al_snapshot *s) {
     sort(s->procs, s->proc_count, sizeof *s->procs, by_pid);
     sort(s->rows, s->row_count, sizeof *s->rows, by_gpu_and_pid);
+    sort(s->ranks, s->rank_count, sizeof *s->ranks, by_job_and_rank);
 }
 
 struct al_gpu *al_snapshot_gpu(const struct al_snapshot *s, const char *uuid) {
@@ -137,6 +163,13 @@ struct al_gpu *al_snapshot_gpu(const struct al_snapshot *s, const char *uuid) {
 struct al_proc *al_snapshot_proc(const struct al_snapshot *s, pid_t pid) {
     struct al_proc key = {.pid = pid};
     return s->proc_count ? bsearch(&key, s->procs, s->proc_count, sizeof key, by_pid) : NULL;
+}
+
+struct al_rank *al_snapshot_rank(const struct al_snapshot *s, pid_t pid) {
+    for (uint32_t i = 0; i < s->rank_count; i++)
+        if (s->ranks[i].pid == pid)
+            return &s->ranks[i];
+    return NULL;
 }
 
 struct al_value al_snapshot_proc_memory(const struct al_snapshot *s, pid_t pid) {

@@ -55,6 +55,18 @@ struct al_host {
     const struct al_host_ops *ops;
 };
 
+// Who knows the ranks: a job's book, boards of running jobs.
+struct al_ranks;
+struct al_ranks_ops {
+    const char *name; // "job", "boards"
+    // Adds its ranks to s->ranks (unsorted is fine); called at every tick on the collecting thread, behind the processes.
+    int (*fill)(struct al_ranks *r, struct al_snapshot *s, int64_t now_ns);
+    void (*free)(struct al_ranks *r);
+};
+struct al_ranks {
+    const struct al_ranks_ops *ops;
+};
+
 // A recording or scenario: whole snapshots by time. device/replay.c and host/replay.c hand its two halves on.
 struct al_source;
 struct al_source_ops {

@@ -6,6 +6,7 @@
 #include "model/attr.h"
 #include "model/finding.h"
 #include "model/process.h"
+#include "model/rank.h"
 #include "model/status.h"
 
 static const char *const status_words[] = {
@@ -24,6 +25,11 @@ static const char *const status_texts[] = {
 #undef X
 };
 
+static const char *const part_words[] = {
+#define X(name, word, help) word,
+    AL_PHASES(X)
+#undef X
+    "between_steps"};
 static const char *const role_words[] = {"unknown", "launcher", "rank", "worker", "engine", "notebook", "other"};
 static const char *const level_words[] = {"info", "warning", "critical"};
 static const char *const confidence_words[] = {"low", "medium", "high"};
@@ -88,4 +94,17 @@ int al_attr_find(const char *name) {
         if (strcmp(al_attrs[i].name, name) == 0)
             return i;
     return -1;
+}
+const char *al_rank_phase_word(uint32_t phase) {
+    return phase < COUNT(part_words) ? part_words[phase] : NULL;
+}
+int al_rank_phase_from_word(const char *word) {
+    return find_word(part_words, COUNT(part_words), word);
+}
+const char *al_rank_phase(const struct al_rank *r) {
+    const struct al_value *phase = &r->m[AL_RANK_PHASE], *training = &r->m[AL_RANK_TRAINING];
+    if (al_ok(*training) && training->num == 0)
+        return "starting";
+    return al_ok(*phase) && phase->num >= 0 && phase->num <= AL_RANK_BETWEEN ? al_rank_phase_word((uint32_t)phase->num)
+                                                                              : NULL;
 }

@@ -20,8 +20,8 @@ static int need_pair(struct al_reader *r) {
     return al_reader_fail(r, r->word.key_column, "'%.40s' needs a value: %.40s=…", r->word.key, r->word.key);
 }
 
-static int parse_lists_status(struct al_reader *r, struct al_event *e) {
-    e->kind = AL_EVENT_GPU_LISTS;
+static int parse_lists_status(struct al_reader *r, struct al_change *e) {
+    e->kind = AL_CHANGE_GPU_LISTS;
     e->field = strcmp(r->word.key, "processes") != 0;
     int got = al_read_status(r, r->word.value, r->word.value_column, &e->status);
     if (got == 0)
@@ -37,7 +37,7 @@ static int parse_gpu(struct al_reader *r) {
         return got;
     while ((got = al_reader_word(r)) > 0) {
         struct al_word *w = &r->word;
-        struct al_event e = {.kind = AL_EVENT_GPU, .target = target};
+        struct al_change e = {.kind = AL_CHANGE_GPU, .target = target};
         int error = need_pair(r);
         if (error)
             return error;
@@ -72,7 +72,7 @@ static int parse_attr(struct al_reader *r) {
             error = al_reader_fail(r, w->key_column, "'%.60s' is no attribute of a GPU (see docs/scenario.md)", w->key);
         if (error)
             return error;
-        struct al_event e = {.kind = AL_EVENT_ATTR, .target = target, .field = (uint16_t)attr, .status = AL_STATUS_OK};
+        struct al_change e = {.kind = AL_CHANGE_ATTR, .target = target, .field = (uint16_t)attr, .status = AL_STATUS_OK};
         got = al_read_status(r, w->value, w->value_column, &e.status);
         if (got < 0)
             return got;
@@ -107,7 +107,7 @@ static int parse_back(struct al_reader *r, uint32_t target, const struct al_gpu_
     if (!error && named != 1)
         error = al_reader_fail(r, w->key_column, "an index fits one GPU only; write a line for each");
     if (!error)
-        error = al_add_event(r, (struct al_event){.kind = AL_EVENT_GPU_INDEX, .target = target, .a = (double)index});
+        error = al_add_event(r, (struct al_change){.kind = AL_CHANGE_GPU_INDEX, .target = target, .a = (double)index});
     return error ? error : al_reader_done(r);
 }
 
@@ -117,13 +117,13 @@ static int parse_state(struct al_reader *r, const char *verb) {
     int error = read_mask(r, &mask, &target);
     if (error)
         return error;
-    struct al_event e = {.kind = AL_EVENT_GPU_STATE, .target = target, .status = AL_STATUS_LOST};
+    struct al_change e = {.kind = AL_CHANGE_GPU_STATE, .target = target, .status = AL_STATUS_LOST};
     if (strcmp(verb, "back") == 0)
         e.status = AL_STATUS_OK;
     else if (strcmp(verb, "reset_required") == 0)
         e.status = AL_STATUS_RESET;
     else if (strcmp(verb, "gone") == 0)
-        e.kind = AL_EVENT_GPU_GONE;
+        e.kind = AL_CHANGE_GPU_GONE;
     error = al_add_event(r, e);
     if (error)
         return error;
@@ -168,8 +168,8 @@ static int parse_xid(struct al_reader *r) {
         if (error)
             return error;
     }
-    struct al_event e = {
-        .kind = AL_EVENT_XID, .target = target, .a = (double)code, .b = (double)count, .ramp_ns = when};
+    struct al_change e = {
+        .kind = AL_CHANGE_XID, .target = target, .a = (double)code, .b = (double)count, .ramp_ns = when};
     if (!got)
         got = al_add_event(r, e);
     return got ? got : add_xid(r, &mask, (uint32_t)code, count);
@@ -231,7 +231,7 @@ int al_parse_device_line(struct al_reader *r, const char *verb) {
     else if (strcmp(verb, "sample") == 0)
         error = parse_sample(r);
     else if (strcmp(verb, "resume") == 0)
-        error = al_reader_done(r), error = error ? error : al_add_event(r, (struct al_event){.kind = AL_EVENT_RESUME});
+        error = al_reader_done(r), error = error ? error : al_add_event(r, (struct al_change){.kind = AL_CHANGE_RESUME});
     else
         return 0;
     return error ? error : 1;
@@ -281,14 +281,14 @@ static int keep_fault(struct al_reader *r, struct al_fault_line *f) {
 // hang FUNCTION DURATION: everyone who calls it in that time waits for its end. Without a duration it is what a
 // recording saw, up to the line "resume".
 static int parse_hang(struct al_reader *r, struct al_fault_line *f) {
-    struct al_event e = {.kind = AL_EVENT_HANG};
+    struct al_change e = {.kind = AL_CHANGE_HANG};
     int64_t length, since = r->time_ns;
     const char *mark = r->at;
     int got = al_reader_word(r);
     if (got > 0 && !r->word.has_value) {
         got = al_read_time(r, r->word.key, r->word.key_column, &length);
         f->until_ns = f->at_ns + length;
-        e.kind = AL_EVENT_FREEZE;
+        e.kind = AL_CHANGE_FREEZE;
     } else if (got > 0) {
         r->at = mark;
     }
@@ -299,7 +299,7 @@ static int parse_hang(struct al_reader *r, struct al_fault_line *f) {
     e.ramp_ns = since;
     if (!got)
         got = al_add_event(r, e);
-    return got || e.kind == AL_EVENT_HANG ? got : keep_fault(r, f);
+    return got || e.kind == AL_CHANGE_HANG ? got : keep_fault(r, f);
 }
 
 static int parse_fault(struct al_reader *r, bool hang) {

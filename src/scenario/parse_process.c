@@ -66,7 +66,7 @@ static int parse_node(struct al_reader *r) {
         if (metric < 0)
             return al_reader_fail(r, w->key_column, "'%.60s' is no metric of the node; docs/metrics.md lists them",
                                   w->key);
-        struct al_event e = {.kind = AL_EVENT_NODE, .field = (uint16_t)metric};
+        struct al_change e = {.kind = AL_CHANGE_NODE, .field = (uint16_t)metric};
         error = al_read_track(r, w->value, w->value_column, al_node_metric_table[metric].unit, &e);
         if (!error)
             error = al_add_event(r, e);
@@ -125,7 +125,7 @@ static int row_of(struct al_reader *r, uint64_t pid, uint32_t gpu, uint32_t *ret
 }
 
 // Numbers of a process (ids, flags, dates) travel as doubles in an event: exact up to 2^53.
-static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct al_event *e) {
+static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct al_change *e) {
     struct al_word *w = &r->word;
     uint64_t number = 0;
     int64_t date = 0;
@@ -162,7 +162,7 @@ static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct
 
 static int proc_word(struct al_reader *r, uint32_t target) {
     struct al_word *w = &r->word;
-    struct al_event e = {.kind = AL_EVENT_PROC_FIELD, .target = target, .status = AL_STATUS_OK};
+    struct al_change e = {.kind = AL_CHANGE_PROC_FIELD, .target = target, .status = AL_STATUS_OK};
     for (size_t i = 0; i < al_scenario_proc_field_count(); i++)
         if (strcmp(al_scenario_proc_fields[i].name, w->key) == 0) {
             e.field = (uint16_t)i;
@@ -173,7 +173,7 @@ static int proc_word(struct al_reader *r, uint32_t target) {
     if (metric < 0)
         return al_reader_fail(r, w->key_column, "'%.60s' is no key or metric of a process (see docs/scenario.md)",
                               w->key);
-    e.kind = AL_EVENT_PROC_METRIC;
+    e.kind = AL_CHANGE_PROC_METRIC;
     e.field = (uint16_t)metric;
     int error = al_read_track(r, w->value, w->value_column, al_proc_metric_table[metric].unit, &e);
     return error ? error : al_add_event(r, e);
@@ -186,7 +186,7 @@ static int parse_proc(struct al_reader *r) {
     if (!got)
         got = proc_of(r, pid, &target);
     if (!got)
-        got = al_add_event(r, (struct al_event){.kind = AL_EVENT_PROC, .target = target});
+        got = al_add_event(r, (struct al_change){.kind = AL_CHANGE_PROC, .target = target});
     if (got)
         return got;
     while ((got = al_reader_word(r)) > 0) {
@@ -206,7 +206,7 @@ static int parse_exit(struct al_reader *r) {
     if (!error)
         error = proc_of(r, pid, &target);
     if (!error)
-        error = al_add_event(r, (struct al_event){.kind = AL_EVENT_EXIT, .target = target});
+        error = al_add_event(r, (struct al_change){.kind = AL_CHANGE_EXIT, .target = target});
     return error ? error : al_reader_done(r);
 }
 
@@ -230,7 +230,7 @@ static int row_word(struct al_reader *r, uint32_t target) {
     static const struct { const char *name; uint16_t field; } ids[] = {{"gpu_instance", AL_ROW_GI},
                                                                        {"compute_instance", AL_ROW_CI}};
     struct al_word *w = &r->word;
-    struct al_event e = {.kind = AL_EVENT_ROW_FIELD, .target = target, .status = AL_STATUS_OK};
+    struct al_change e = {.kind = AL_CHANGE_ROW_FIELD, .target = target, .status = AL_STATUS_OK};
     uint64_t number = 0;
     int error = AL_E_INVALID;
     for (uint16_t i = 0; i < AL_ROW_FIGURES && error == AL_E_INVALID; i++)
@@ -290,7 +290,7 @@ static int parse_row(struct al_reader *r, bool gone) {
     uint32_t target = 0;
     int got = read_row(r, &target);
     if (!got)
-        got = al_add_event(r, (struct al_event){.kind = gone ? AL_EVENT_UNROW : AL_EVENT_ROW, .target = target});
+        got = al_add_event(r, (struct al_change){.kind = gone ? AL_CHANGE_UNROW : AL_CHANGE_ROW, .target = target});
     if (got || gone)
         return got ? got : al_reader_done(r);
     while ((got = al_reader_word(r)) > 0) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of a scenario, shared by its parser, player and printer: what the text said (events, sorted by time) and
+// The inside of a scenario, shared by its parser, player and printer: what the text said (changes, sorted by time) and
 // the state that a cursor carries through them.
 #ifndef AL_SCENARIO_PARTS_H
 #define AL_SCENARIO_PARTS_H
 
-#include "scenario/event.h"
+#include "scenario/change.h"
 #include "scenario/scenario.h"
 
 #define AL_SCENARIO_BYTES_MAX (64u << 20)
@@ -86,7 +86,7 @@ struct al_scenario {
     bool *recorded_samples;
     struct al_sample_list *samples;
 
-    struct al_event *events;
+    struct al_change *events;
     size_t event_count, event_cap;
     struct al_gpu_mask *masks;
     size_t mask_count, mask_cap;

@@ -30,7 +30,7 @@ struct al_value al_track_value(const struct al_track *t, enum al_unit unit, int6
     return al_value_ok(v, at_ns);
 }
 
-static void set_track(struct al_track *t, const struct al_event *e, enum al_unit unit) {
+static void set_track(struct al_track *t, const struct al_change *e, enum al_unit unit) {
     if (e->status == AL_STATUS_STALE) {
         double last = e->b != 0 ? e->a : al_track_value(t, unit, e->at_ns).num;
         *t = (struct al_track){.a = last, .from_ns = e->at_ns, .status = AL_STATUS_STALE, .set = true};
@@ -88,27 +88,27 @@ static void move_board(struct al_scenario *s, uint32_t gpu, uint32_t to) {
     s->order[to] = gpu;
 }
 
-static void apply_to_gpu(struct al_scenario *s, uint32_t gpu, const struct al_event *e) {
+static void apply_to_gpu(struct al_scenario *s, uint32_t gpu, const struct al_change *e) {
     struct al_gpu_state *g = &s->gpus[gpu];
     switch (e->kind) {
-    case AL_EVENT_GPU:
+    case AL_CHANGE_GPU:
         set_track(&g->m[e->field], e, al_gpu_metrics[e->field].unit);
         break;
-    case AL_EVENT_GPU_LISTS:
+    case AL_CHANGE_GPU_LISTS:
         *(e->field ? &g->procutil_status : &g->process_status) = e->status;
         break;
-    case AL_EVENT_GPU_STATE:
+    case AL_CHANGE_GPU_STATE:
         g->status = e->status;
         g->gone = false;
         break;
-    case AL_EVENT_GPU_GONE:
+    case AL_CHANGE_GPU_GONE:
         g->status = AL_STATUS_LOST;
         g->gone = true;
         break;
-    case AL_EVENT_GPU_INDEX:
+    case AL_CHANGE_GPU_INDEX:
         move_board(s, gpu, (uint32_t)e->a);
         break;
-    case AL_EVENT_ATTR:
+    case AL_CHANGE_ATTR:
         g->attr[e->field] = (struct al_attr_track){e->a, e->text, e->status, true};
         break;
     default:
@@ -129,7 +129,7 @@ static void begin_proc(struct al_scenario *s, struct al_proc_state *p) {
     p->p.rank = p->p.local_rank = p->p.world_size = p->p.node_rank = -1;
 }
 
-static void set_proc_field(struct al_scenario *s, struct al_proc *p, const struct al_event *e) {
+static void set_proc_field(struct al_scenario *s, struct al_proc *p, const struct al_change *e) {
     const struct al_proc_field *f = &al_scenario_proc_fields[e->field];
     char *at = (char *)p + f->offset;
     uint64_t u64 = (uint64_t)e->a;
@@ -170,7 +170,7 @@ static void begin_row(struct al_row_state *row) {
     row->name = 0;
 }
 
-static void set_row_field(struct al_row_state *row, const struct al_event *e) {
+static void set_row_field(struct al_row_state *row, const struct al_change *e) {
     if (e->field < AL_ROW_FIGURES)
         set_track(&row->m[e->field], e, e->field == AL_ROW_MEMORY ? AL_UNIT_BYTES : AL_UNIT_RATIO);
     else if (e->field == AL_ROW_TYPE)
@@ -189,40 +189,40 @@ static void freeze(struct al_scenario *s, int64_t at_ns) {
             s->frozen[g][m] = al_track_value(&s->gpus[g].m[m], al_gpu_metrics[m].unit, at_ns);
 }
 
-static void apply(struct al_scenario *s, const struct al_event *e) {
+static void apply(struct al_scenario *s, const struct al_change *e) {
     switch (e->kind) {
-    case AL_EVENT_NODE:
+    case AL_CHANGE_NODE:
         set_track(&s->node_m[e->field], e, al_node_metric_table[e->field].unit);
         break;
-    case AL_EVENT_PROC:
+    case AL_CHANGE_PROC:
         begin_proc(s, &s->procs[e->target]);
         break;
-    case AL_EVENT_PROC_FIELD:
+    case AL_CHANGE_PROC_FIELD:
         set_proc_field(s, &s->procs[e->target].p, e);
         break;
-    case AL_EVENT_PROC_METRIC:
+    case AL_CHANGE_PROC_METRIC:
         set_track(&s->procs[e->target].m[e->field], e, al_proc_metric_table[e->field].unit);
         break;
-    case AL_EVENT_EXIT:
+    case AL_CHANGE_EXIT:
         end_proc(s, &s->procs[e->target]);
         break;
-    case AL_EVENT_ROW:
+    case AL_CHANGE_ROW:
         begin_row(&s->rows[e->target]);
         break;
-    case AL_EVENT_ROW_FIELD:
+    case AL_CHANGE_ROW_FIELD:
         set_row_field(&s->rows[e->target], e);
         break;
-    case AL_EVENT_UNROW:
+    case AL_CHANGE_UNROW:
         s->rows[e->target].present = false;
         break;
-    case AL_EVENT_HANG:
+    case AL_CHANGE_HANG:
         s->hung_call = al_scenario_text(s, e->text);
         s->hung_since_ns = e->ramp_ns;
         break;
-    case AL_EVENT_FREEZE:
+    case AL_CHANGE_FREEZE:
         freeze(s, e->at_ns);
         break;
-    case AL_EVENT_RESUME:
+    case AL_CHANGE_RESUME:
         s->hung_call = NULL;
         break;
     default:

@@ -175,7 +175,7 @@ int al_grow(void *array, size_t *cap, size_t count, size_t size) {
     return 0; // cppcheck-suppress memleak
 }
 
-int al_add_event(struct al_reader *r, struct al_event e) {
+int al_add_event(struct al_reader *r, struct al_change e) {
     struct al_scenario *s = r->s;
     if (s->event_count >= AL_SCENARIO_EVENTS_MAX)
         return AL_E_TOOBIG;

@@ -54,12 +54,12 @@ int al_read_number(struct al_reader *r, const char *text, int column, enum al_un
 int al_read_gpus(struct al_reader *r, const char *text, int column, struct al_gpu_mask *ret);
 int al_read_whole(struct al_reader *r, const char *text, int column, uint64_t max, uint64_t *ret);
 // value := NUMBER[!stale] | A..B/DURATION | !STATUS, into the event's a, b, ramp_ns and status.
-int al_read_track(struct al_reader *r, const char *text, int column, enum al_unit unit, struct al_event *ret);
+int al_read_track(struct al_reader *r, const char *text, int column, enum al_unit unit, struct al_change *ret);
 // "!denied": 1 and the status, 0 when the text is no status word, negative when it names none.
 int al_read_status(struct al_reader *r, const char *text, int column, uint8_t *ret);
 
 // Adds to the scenario; AL_E_NOMEM or AL_E_TOOBIG.
-int al_add_event(struct al_reader *r, struct al_event e);
+int al_add_event(struct al_reader *r, struct al_change e);
 int al_add_mask(struct al_scenario *s, const struct al_gpu_mask *m, uint32_t *ret);
 int al_add_text(struct al_scenario *s, const char *text, uint32_t *ret);
 // The slot of a key (> 0), made when it is new with value UINT32_MAX; NULL when memory is out.

@@ -66,7 +66,7 @@ int al_read_status(struct al_reader *r, const char *text, int column, uint8_t *r
     return 1;
 }
 
-static int ramp(struct al_reader *r, char *text, int column, enum al_unit unit, struct al_event *ret) {
+static int ramp(struct al_reader *r, char *text, int column, enum al_unit unit, struct al_change *ret) {
     char *dots = strstr(text, "..");
     char *slash = strrchr(dots, '/');
     if (!slash || slash[1] == 's')
@@ -84,7 +84,7 @@ static int ramp(struct al_reader *r, char *text, int column, enum al_unit unit, 
     return error;
 }
 
-int al_read_track(struct al_reader *r, const char *text, int column, enum al_unit unit, struct al_event *ret) {
+int al_read_track(struct al_reader *r, const char *text, int column, enum al_unit unit, struct al_change *ret) {
     char copy[AL_WORD_MAX];
     int got = al_read_status(r, text, column, &ret->status);
     if (got)

@@ -116,3 +116,16 @@ struct al_store *al_store_of(const struct al_source *source, int64_t *ret_from_n
     (void)source, (void)ret_from_ns;
     return NULL;
 }
+int al_store_marks(struct al_sink *sink, const struct al_store_process *who, const struct al_mark *marks, size_t count) {
+    (void)sink, (void)who, (void)marks, (void)count;
+    return refuse(NULL);
+}
+int al_store_mark_text(struct al_sink *sink, const struct al_store_process *who, int64_t at_ns, uint16_t code,
+                       const char *text, size_t len) {
+    (void)sink, (void)who, (void)at_ns, (void)code, (void)text, (void)len;
+    return refuse(NULL);
+}
+int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user) {
+    (void)s, (void)fn, (void)user;
+    return refuse(NULL);
+}

@@ -3,6 +3,7 @@
 #ifndef AL_STORE_STORE_H
 #define AL_STORE_STORE_H
 
+#include "model/event.h"
 #include "model/finding.h"
 #include "model/source.h"
 
@@ -54,6 +55,19 @@ int al_store_verdict(struct al_sink *sink, const char *rule, const char *key, co
 int al_store_note_range(struct al_sink *sink, uint32_t gpu, int metric, double min, double max);
 int al_store_note_gap(struct al_sink *sink, int64_t from_ns, int64_t to_ns, const char *reason);
 
+
+// A training process whose marks are kept.
+struct al_store_process {
+    pid_t pid;
+    uint64_t start_ticks;
+    int32_t rank, local_rank, world; // -1 when unknown
+};
+// Marks of one process in the order in which they came, times on the clock of the snapshots. They may come from any thread
+// and before the first tick; they are written with the next commit. AL_E_NOMEM, or what the writer failed of.
+int al_store_marks(struct al_sink *sink, const struct al_store_process *who, const struct al_mark *marks, size_t count);
+int al_store_mark_text(struct al_sink *sink, const struct al_store_process *who, int64_t at_ns, uint16_t code,
+                       const char *text, size_t len);
+
 // ---- reading ----
 
 // AL_E_FORMAT for what is no recording, damaged or newer; AL_E_NOENT, AL_E_DENIED.
@@ -97,6 +111,12 @@ int al_store_gaps(struct al_store *s, al_store_gap_fn *fn, void *user);
 typedef int al_store_verdict_fn(void *user, int64_t at_ns, const char *rule, const char *key, const char *verdict,
                                 const char *why);
 int al_store_verdicts(struct al_store *s, al_store_verdict_fn *fn, void *user);
+
+// All marks: those of one process in the order in which they came, processes interleaved by seconds; times since the
+// recording's start (before it: negative), to 1 us. `text` is NULL but for AL_EVENT_TEXT: `len` bytes, then a NUL.
+typedef int al_store_mark_fn(void *user, const struct al_store_process *who, const struct al_mark *mark, const char *text,
+                             size_t len);
+int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user);
 
 // Rows of the tables of GPUs and processes, the latest of each UUID or (pid, start). `what` is a struct al_gpu_info or al_proc.
 typedef int al_store_entity_fn(void *user, int64_t first_ns, const void *what);

@@ -9,12 +9,8 @@
 #define GPU_TIME_MOST 3600000000000LL // of one phase of one step
 
 const char *al_part_word(int part) {
-    static const char *const words[AL_PART_COUNT] = {
-#define X(name, word, help) word,
-        AL_PHASES(X)
-#undef X
-        "between_steps"};
-    return part >= 0 && part < AL_PART_COUNT ? words[part] : "";
+    const char *word = part >= 0 ? al_rank_phase_word((uint32_t)part) : NULL;
+    return word ? word : "";
 }
 
 void al_tally_init(struct al_tally *t) {
@@ -25,8 +21,7 @@ enum al_phase_kind al_tally_phase(const struct al_tally *t) {
     return t->depth ? (enum al_phase_kind)t->open[t->depth - 1] : AL_IN_OTHER;
 }
 
-// Whatever runs inside an evaluation, forward passes among it, is evaluation.
-static int part_now(const struct al_tally *t) {
+int al_tally_part(const struct al_tally *t) {
     for (uint32_t i = 0; i < t->depth; i++)
         if (t->open[i] == AL_IN_EVALUATION)
             return AL_IN_EVALUATION;
@@ -42,7 +37,7 @@ static void advance(struct al_tally *t, int64_t at_ns) {
         return;
     int64_t passed = at_ns - t->cursor_ns;
     t->current.wall_ns += passed;
-    t->current.part_ns[part_now(t)] += passed;
+    t->current.part_ns[al_tally_part(t)] += passed;
     t->cursor_ns = at_ns;
 }
 

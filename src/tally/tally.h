@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "model/event.h"
+#include "model/rank.h"
 #include "tally/floor.h"
 
 // Parts of the host timeline: the phases, and the time between a step's end and the next one's begin that no phase names
@@ -81,6 +82,10 @@ void al_tally_lost(struct al_tally *t, uint64_t lost); // records lost so far
 
 // Innermost open phase (OTHER when none).
 enum al_phase_kind al_tally_phase(const struct al_tally *t);
+// What its time belongs to now: AL_PART_*. Whatever runs inside an evaluation is evaluation.
+int al_tally_part(const struct al_tally *t);
+// Its figures, rank, world size and source as a row of the snapshot; the rest of the identity is the caller's.
+void al_tally_rank(const struct al_tally *t, struct al_rank *r);
 // Steps that ended, whatever their state but micro.
 uint64_t al_tally_steps(const struct al_tally *t);
 // Sum of the recent steps; returns how many.

@@ -68,6 +68,58 @@ static void snapshots_grow_copy_and_sort(void **state) {
     assert_null(al_snapshot_free(b));
 }
 
+static void ranks_travel_with_the_snapshot_in_the_order_of_ranks(void **state) {
+    (void)state;
+    struct al_snapshot *a = al_snapshot_new(), *b = al_snapshot_new();
+    static const struct {
+        pid_t job, pid;
+        int32_t rank;
+    } given[] = {{20, 5, 0}, {10, 9, 1}, {10, 7, 0}};
+    for (size_t i = 0; i < 3; i++) {
+        struct al_rank *r = al_snapshot_add_rank(a);
+        assert_int_equal(r->rank, -1);
+        assert_int_equal(r->device, -1);
+        r->job = given[i].job, r->pid = given[i].pid, r->rank = given[i].rank;
+    }
+    al_snapshot_sort(a);
+    assert_int_equal(al_snapshot_copy(b, a), 0);
+    assert_int_equal(b->rank_count, 3);
+    assert_int_equal(b->ranks[0].pid, 7);
+    assert_int_equal(b->ranks[1].pid, 9);
+    assert_int_equal(b->ranks[2].pid, 5);
+    assert_int_equal(al_snapshot_rank(b, 9)->rank, 1);
+    assert_null(al_snapshot_rank(b, 8));
+    al_snapshot_clear(b);
+    assert_int_equal(b->rank_count, 0);
+    assert_non_null(b->ranks);
+    al_snapshot_free(a);
+    al_snapshot_free(b);
+}
+
+static void a_rank_says_its_phase_or_that_it_is_not_known(void **state) {
+    (void)state;
+    struct al_rank r = {.pid = 1};
+    assert_null(al_rank_phase(&r));
+    r.m[AL_RANK_PHASE] = al_value_ok(AL_IN_SAVE, 1);
+    assert_string_equal(al_rank_phase(&r), "save");
+    r.m[AL_RANK_TRAINING] = al_value_ok(0, 1);
+    assert_string_equal(al_rank_phase(&r), "starting");
+    r.m[AL_RANK_TRAINING].num = 1;
+    r.m[AL_RANK_PHASE].num = AL_RANK_BETWEEN;
+    assert_string_equal(al_rank_phase(&r), "between_steps");
+    r.m[AL_RANK_PHASE].num = AL_RANK_BETWEEN + 1;
+    assert_null(al_rank_phase(&r));
+    r.m[AL_RANK_PHASE].num = -1;
+    assert_null(al_rank_phase(&r));
+    assert_int_equal(al_rank_phase_from_word("data"), AL_IN_DATA);
+    assert_int_equal(al_rank_phase_from_word("starting"), -1);
+    for (int i = 0; i <= AL_PHASE_COUNT; i++) { // the columns of shares carry the phases' words
+        char name[48];
+        (void)snprintf(name, sizeof name, "%s_ratio", al_rank_phase_word((uint32_t)i));
+        assert_string_equal(al_rank_metric_table[AL_RANK_SHARE_OTHER + i].name, name);
+    }
+}
+
 static void memory_of_a_process_is_summed_or_unknown(void **state) {
     (void)state;
     struct al_snapshot *s = al_snapshot_new();
@@ -110,6 +162,8 @@ int main(void) {
         cmocka_unit_test(metric_names_carry_their_unit),
         cmocka_unit_test(words_go_both_ways),
         cmocka_unit_test(snapshots_grow_copy_and_sort),
+        cmocka_unit_test(ranks_travel_with_the_snapshot_in_the_order_of_ranks),
+        cmocka_unit_test(a_rank_says_its_phase_or_that_it_is_not_known),
         cmocka_unit_test(memory_of_a_process_is_summed_or_unknown),
         cmocka_unit_test(gpus_are_chosen_by_index_uuid_and_bus),
     };

@@ -189,10 +189,51 @@ static void test_allocator_and_texts(void **unused) {
     free(t);
 }
 
+static void test_a_tally_is_a_row_of_the_snapshot(void **unused) {
+    (void)unused;
+    struct al_tally *t = malloc(sizeof *t);
+    struct al_rank r = {.pid = 7, .job = 5};
+    al_tally_init(t);
+    al_tally_rank(t, &r);
+    assert_int_equal(r.rank, -1);
+    assert_int_equal(r.m[AL_RANK_TRAINING].status, AL_STATUS_UNREAD); // it said nothing yet
+    al_tally_event(t, 50 * MS, AL_EVENT_HELLO, 1, -1, 3, 8);
+    al_tally_text(t, AL_TEXT_SOURCE, "torch.optim hook", 16);
+    al_tally_rank(t, &r);
+    assert_int_equal(r.pid, 7);
+    assert_int_equal(r.job, 5);
+    assert_int_equal(r.rank, 3);
+    assert_int_equal(r.world, 8);
+    assert_string_equal(r.source, "torch.optim hook");
+    assert_string_equal(al_rank_phase(&r), "starting");
+    one_step(t, 100, 1);
+    one_step(t, 173, 2);
+    al_tally_event(t, 244 * MS, AL_EVENT_MEMORY, AL_ALLOCATOR_RESERVED, 0, 1000, 2);
+    al_tally_event(t, 244 * MS, AL_EVENT_MEMORY, AL_ALLOCATOR_RESERVED, 1, 9000, 2);
+    al_tally_rank(t, &r);
+    assert_string_equal(al_rank_phase(&r), "between_steps");
+    assert_true(r.m[AL_RANK_STEP].num == 2);
+    assert_int_equal(r.m[AL_RANK_STEP].at_ns, 243 * MS);
+    assert_true(r.m[AL_RANK_STEP_SECONDS].num == 0.0715);
+    assert_true(r.m[AL_RANK_SHARE_DATA].num == 20.0 / 143);
+    assert_true(r.m[AL_RANK_SHARE_BETWEEN].num == 3.0 / 143);
+    assert_true(r.m[AL_RANK_SAMPLE_RATE].num == 16 / 0.143);
+    assert_int_equal(r.device, 1); // the one that holds most
+    assert_true(r.m[AL_RANK_RESERVED].num == 9000);
+    assert_int_equal(r.m[AL_RANK_ALLOCATED].status, AL_STATUS_UNREAD);
+    assert_int_equal(r.m[AL_RANK_EPOCH].status, AL_STATUS_UNREAD);
+    begin(t, 250, AL_IN_EVALUATION);
+    begin(t, 251, AL_IN_FORWARD);
+    al_tally_rank(t, &r);
+    assert_string_equal(al_rank_phase(&r), "evaluation"); // whatever runs inside it
+    free(t);
+}
+
 int tally_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_time_belongs_to_the_innermost), cmocka_unit_test(test_states_of_steps),
         cmocka_unit_test(test_evaluation_save_and_log_are_apart), cmocka_unit_test(test_lost_and_wild_records_do_no_harm),
-        cmocka_unit_test(test_gpu_time_is_a_partition_of_its_own), cmocka_unit_test(test_allocator_and_texts)};
+        cmocka_unit_test(test_gpu_time_is_a_partition_of_its_own), cmocka_unit_test(test_allocator_and_texts),
+        cmocka_unit_test(test_a_tally_is_a_row_of_the_snapshot)};
     return cmocka_run_group_tests_name("tally", tests, NULL, NULL);
 }
