@@ -36,7 +36,11 @@ enum al_phase_kind {
     X(EPOCH, "an epoch began; a: number from 0")                                                                       \
     X(GPU_TIME, "code: enum al_phase_kind; a: step; b: ns between the CUDA events around the phase")                   \
     X(MEMORY, "code: enum al_allocator_figure; device in `device`; a: value; b: step")                                 \
-    X(EXIT, "the interpreter ends; code: 0 normal, 1 exception, 2 signal; a: status or signal number")
+    X(EXIT, "the interpreter ends; code: 0 normal, 1 exception, 2 signal; a: status or signal number")                 \
+    X(COST, "what the hook itself spent; code: 0 allocator's figures, 1 CUDA events; a: ns; b: step")                  \
+    X(DRIVER, "the collector's own: NVML on `device`; code: enum al_driver_figure; a: bytes; b: step")                 \
+    X(HOST, "the collector's own: /proc; code: enum al_host_figure; device: enum al_host_moment; a: bytes; b: step")   \
+    X(ANSWER, "a request was carried out; code: enum al_request; device: -1 without CUDA; a: bytes given back; b: ns it took")
 
 enum al_event_kind {
 #define X(name, help) AL_EVENT_##name,
@@ -65,7 +69,13 @@ enum al_step_state { AL_STEP_DONE, AL_STEP_MICRO, AL_STEP_SKIPPED, AL_STEP_ABORT
     X(INACTIVE_SPLIT, "inactive_split_bytes.all.current")                                                              \
     X(SEGMENTS, "segment.all.current")                                                                                 \
     X(RETRIES, "num_alloc_retries")                                                                                    \
-    X(OOMS, "num_ooms")
+    X(OOMS, "num_ooms")                                                                                                \
+    X(REQUESTED, "requested_bytes.all.current")                                                                        \
+    X(ALLOCATIONS, "allocation.all.current")                                                                           \
+    X(ALLOCATIONS_MADE, "allocation.all.allocated")                                                                    \
+    X(OVERSIZE, "oversize_allocations.current")                                                                        \
+    X(DEVICE_ALLOCATIONS, "num_device_alloc")                                                                          \
+    X(DEVICE_FREES, "num_device_free")
 
 enum al_allocator_figure {
 #define X(name, key) AL_ALLOCATOR_##name,
@@ -74,6 +84,39 @@ enum al_allocator_figure {
         AL_ALLOCATOR_COUNT
 };
 
+// What the driver says of the process on a device, beside the allocator's figures.
+enum al_driver_figure { AL_DRIVER_PROCESS_USED, AL_DRIVER_DEVICE_USED, AL_DRIVER_DEVICE_TOTAL, AL_DRIVER_COUNT };
+
+// Host memory of a rank; the workers' are sums over its DataLoader workers. SHMEM is without the ring's own pages.
+#define AL_HOST_FIGURES(X)                                                                                             \
+    X(ANON, "anonymous_bytes")                                                                                         \
+    X(SHMEM, "shared_bytes")                                                                                           \
+    X(FILE, "file_bytes")                                                                                              \
+    X(RSS, "resident_bytes")                                                                                           \
+    X(PSS, "proportional_bytes")                                                                                       \
+    X(WORKERS_ANON, "workers_anonymous_bytes")                                                                         \
+    X(WORKERS_SHMEM, "workers_shared_bytes")                                                                           \
+    X(WORKERS_FILE, "workers_file_bytes")                                                                              \
+    X(WORKERS_PSS, "workers_proportional_bytes")                                                                       \
+    X(CGROUP_ANON, "cgroup_anonymous_bytes")                                                                           \
+    X(CGROUP_SHMEM, "cgroup_shared_bytes")                                                                             \
+    X(CGROUP_FILE, "cgroup_file_bytes")                                                                                \
+    X(CGROUP_USED, "cgroup_used_bytes")                                                                                \
+    X(LIMIT, "limit_bytes")
+
+enum al_host_figure {
+#define X(name, key) AL_HOST_##name,
+    AL_HOST_FIGURES(X)
+#undef X
+        AL_HOST_COUNT
+};
+
+// When a host figure was read: at a tick of the collector, or soon behind an epoch's begin or the loop's end.
+enum al_host_moment { AL_HOST_AT_TICK, AL_HOST_AT_EPOCH };
+
+// What a collector may ask of a process: bits of the ring's request word.
+enum al_request { AL_REQUEST_MEMORY_SUMMARY = 1, AL_REQUEST_EMPTY_CACHE = 2, AL_REQUEST_ALL = 3 };
+
 // What a TEXT record tells.
 enum al_text {
     AL_TEXT_FRAMEWORK,  // "torch=2.13.0 transformers=5.17.0 ..."
@@ -81,7 +124,10 @@ enum al_text {
     AL_TEXT_ERROR,      // the exception that ends the process: "OutOfMemoryError: ..." (one line)
     AL_TEXT_WHERE,      // "file:line function" of it
     AL_TEXT_SOURCE,     // how steps are known: "torch.optim hook", "transformers.Trainer", "sys.monitoring"
-    AL_TEXT_METRICS     // JSON object of the trainer's own closing metrics (train_runtime, ...)
+    AL_TEXT_METRICS,    // JSON object of the trainer's own closing metrics (train_runtime, ...)
+    AL_TEXT_ALLOCATOR,  // "backend=native PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    AL_TEXT_ANSWER,     // a part of what a request asked for, lines and all; the ANSWER record comes behind the last
+    AL_TEXT_COUNT
 };
 
 #endif

@@ -23,7 +23,7 @@
 #define SECOND_NS ((int64_t)1000000000)
 #define RETRY_FIRST_NS SECOND_NS
 #define RETRY_MOST_NS (30 * SECOND_NS)
-#define SAID_CODES 6
+#define SAID_CODES 7
 #define SAID_MOST 512 // bytes of a description that is kept for a later collector
 
 _Static_assert((int)AL_EVENT_TEXT == (int)AL_RING_TEXT, "the ring knows one kind by its number");
@@ -215,7 +215,8 @@ int alula_probe_mark(uint32_t kind, uint32_t code, int32_t device, int64_t a, in
 
 int alula_probe_text(uint32_t code, const char *bytes, size_t length) {
     int64_t now = now_ns();
-    bool kept = code == AL_TEXT_FRAMEWORK || code == AL_TEXT_OUTPUT_DIR || code == AL_TEXT_SOURCE;
+    bool kept = code == AL_TEXT_FRAMEWORK || code == AL_TEXT_OUTPUT_DIR || code == AL_TEXT_SOURCE ||
+                code == AL_TEXT_ALLOCATOR;
     if (kept && same_process()) {
         probe.said[code].length = (uint16_t)(length < SAID_MOST ? length : SAID_MOST);
         memcpy(probe.said[code].bytes, bytes, probe.said[code].length);
@@ -265,6 +266,13 @@ int alula_probe_state(void) {
 
 int64_t alula_probe_steps(void) {
     return atomic_load(&probe.steps);
+}
+
+uint32_t alula_probe_request(void) {
+    if (!atomic_load_explicit(&probe.ready, memory_order_acquire) ||
+        atomic_load_explicit(&probe.inert, memory_order_relaxed) || !same_process())
+        return 0;
+    return al_ring_writer_requests(&probe.ring) & AL_REQUEST_ALL;
 }
 
 void alula_probe_forked(void) {

@@ -24,6 +24,8 @@ AL_PROBE_EXPORT int alula_probe_text(uint32_t code, const char *bytes, size_t le
 AL_PROBE_EXPORT int alula_probe_state(void);
 // Steps that ended (done or skipped) since the start.
 AL_PROBE_EXPORT int64_t alula_probe_steps(void);
+// What the collector asks for since the last call, enum al_request bits; 0 as a rule, for the price of one load.
+AL_PROBE_EXPORT uint32_t alula_probe_request(void);
 // Drops the inherited descriptors in a fork child (which is inert without it, too).
 AL_PROBE_EXPORT void alula_probe_forked(void);
 

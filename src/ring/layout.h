@@ -18,6 +18,7 @@ struct al_ring_header {
     uint64_t start_ticks;
     int64_t monotonic_ns, realtime_ns;
     _Atomic uint64_t lost; // of threads without a lane
+    _Atomic uint32_t request; // bits that the reader sets and the writer takes; with AL_RING_REQUESTS
 };
 
 // head and tail only grow (2^64 records never pass); an index into the lane is one of them modulo its size.

@@ -180,6 +180,14 @@ size_t al_ring_reader_drain(struct al_ring_reader *r, void (*fn)(void *user, con
     return count;
 }
 
+bool al_ring_reader_ask(struct al_ring_reader *r, uint32_t bits) {
+    struct al_ring_header *h = (struct al_ring_header *)(void *)r->base;
+    if (!(r->origin.features & AL_RING_REQUESTS))
+        return false;
+    (void)atomic_fetch_or_explicit(&h->request, bits, memory_order_release);
+    return true;
+}
+
 uint64_t al_ring_reader_lost(const struct al_ring_reader *r) {
     return r->lost_seen + r->skipped;
 }

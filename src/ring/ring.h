@@ -17,6 +17,7 @@
 #define AL_RING_LANES 16u    // threads of one process that write at the same time; more are counted as lost
 #define AL_RING_RECORDS 16384u // a lane; pages are taken when first written to, so an idle lane costs nothing
 #define AL_RING_TEXT_MAX 2016u // bytes of one text
+#define AL_RING_REQUESTS 1u  // feature: the writer looks at the header's request word
 #define AL_RING_TEXT 0u      // the kind whose bytes follow (AL_EVENT_TEXT)
 
 struct al_ring_record {
@@ -76,6 +77,8 @@ bool al_ring_writer_put(struct al_ring_lane *lane, const struct al_ring_record *
 bool al_ring_writer_put_all(struct al_ring_lane *lane, const struct al_ring_record *records, uint32_t count);
 // A TEXT record with its bytes behind it, all or nothing; longer text is cut to AL_RING_TEXT_MAX bytes.
 bool al_ring_writer_put_text(struct al_ring_lane *lane, int64_t at_ns, uint16_t code, const char *bytes, size_t length);
+// What the reader asks for; each bit is given once. 0 in nearly every case, for the price of one load.
+uint32_t al_ring_writer_requests(struct al_ring_writer *w);
 
 // ---- reader: lives in the collector ----
 
@@ -97,6 +100,8 @@ const struct al_ring_origin *al_ring_reader_origin(const struct al_ring_reader *
 // Returns the number of items.
 size_t al_ring_reader_drain(struct al_ring_reader *r, void (*fn)(void *user, const struct al_ring_item *item),
                             void *user);
+// Asks the writer for something at its next step: bits that it knows by number. False: this one looks at no requests.
+bool al_ring_reader_ask(struct al_ring_reader *r, uint32_t bits);
 // Records that the writer dropped plus those that the reader had to skip as damaged; never falls.
 uint64_t al_ring_reader_lost(const struct al_ring_reader *r);
 

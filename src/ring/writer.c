@@ -50,6 +50,7 @@ static uint64_t start_ticks(void) {
 static void fill_header(struct al_ring_writer *w) {
     struct al_ring_header *h = (struct al_ring_header *)(void *)w->base;
     h->version = AL_RING_VERSION;
+    h->features = AL_RING_REQUESTS;
     h->lanes = AL_RING_LANES;
     h->records = AL_RING_RECORDS;
     h->record_bytes = sizeof(struct al_ring_record);
@@ -168,4 +169,11 @@ bool al_ring_writer_put_text(struct al_ring_lane *lane, int64_t at_ns, uint16_t 
     }
     lane_publish(lane, count);
     return true;
+}
+
+uint32_t al_ring_writer_requests(struct al_ring_writer *w) {
+    struct al_ring_header *h = (struct al_ring_header *)(void *)w->base;
+    if (!h || !atomic_load_explicit(&h->request, memory_order_relaxed))
+        return 0;
+    return atomic_exchange_explicit(&h->request, 0, memory_order_acquire);
 }

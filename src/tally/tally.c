@@ -204,7 +204,7 @@ void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t c
 }
 
 void al_tally_text(struct al_tally *t, uint16_t code, const char *text, size_t len) {
-    if (code > AL_TEXT_METRICS)
+    if (code >= AL_TEXT_COUNT)
         return;
     (void)al_str_copy_n(t->text[code], sizeof t->text[code], text, len);
     (void)al_str_clean(t->text[code]);

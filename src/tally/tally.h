@@ -71,7 +71,7 @@ struct al_tally {
     bool exited;
     uint16_t exit_kind; // 0 normal, 1 exception, 2 signal
     int64_t exit_value, exit_ns;
-    char text[AL_TEXT_METRICS + 1][AL_TALLY_TEXT]; // by enum al_text; one line each, "" when not told
+    char text[AL_TEXT_COUNT][AL_TALLY_TEXT]; // by enum al_text; one line each, "" when not told
 };
 
 void al_tally_init(struct al_tally *t);

@@ -13,7 +13,8 @@ from hook_collector import FIGURES, KINDS, PHASES, ROOT, TEXTS, Collector, pytho
 
 pytestmark = pytest.mark.plain  # loads the probe into an interpreter that has no sanitizer
 
-EXPORTS = ["alula_probe_call", "alula_probe_forked", "alula_probe_mark", "alula_probe_python", "alula_probe_state",
+EXPORTS = ["alula_probe_call", "alula_probe_forked", "alula_probe_mark", "alula_probe_python", "alula_probe_request",
+           "alula_probe_state",
            "alula_probe_steps", "alula_probe_text", "alula_probe_turn"]
 
 
@@ -75,7 +76,7 @@ def test_numbers():
         from _alula_hook import words
     finally:
         sys.path.pop(0)
-    for name in ("HELLO", "EPOCH", "GPU_TIME", "MEMORY", "EXIT"):
+    for name in ("HELLO", "EPOCH", "GPU_TIME", "MEMORY", "EXIT", "COST", "ANSWER"):
         assert KINDS[getattr(words, name)] == name
     for name in ("DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "EVALUATION", "SAVE", "LOG"):
         assert PHASES[getattr(words, name)] == name

@@ -3,10 +3,11 @@
 
 VERSION = 1  # of the records, in HELLO
 
-HELLO, EPOCH, GPU_TIME, MEMORY, EXIT = 1, 5, 6, 7, 8
+HELLO, EPOCH, GPU_TIME, MEMORY, EXIT, COST, ANSWER = 1, 5, 6, 7, 8, 9, 12
 DATA, FORWARD, BACKWARD, OPTIMIZER, EVALUATION, SAVE, LOG = 1, 2, 3, 4, 5, 6, 7
 DONE, MICRO, SKIPPED, ABORTED = 0, 1, 2, 3
-FRAMEWORK, OUTPUT_DIR, ERROR, WHERE, SOURCE, METRICS = 0, 1, 2, 3, 4, 5
+FRAMEWORK, OUTPUT_DIR, ERROR, WHERE, SOURCE, METRICS, ALLOCATOR, ANSWER_TEXT = 0, 1, 2, 3, 4, 5, 6, 7
+MEMORY_SUMMARY, EMPTY_CACHE = 1, 2
 EXIT_NORMAL, EXIT_EXCEPTION, EXIT_SIGNAL = 0, 1, 2
 
 # Allocator figures in the order of their codes, as paths into torch's nested statistics.
@@ -15,6 +16,8 @@ FIGURES = (
     ("reserved_bytes", "all", "current"), ("reserved_bytes", "all", "peak"),
     ("active_bytes", "all", "current"), ("inactive_split_bytes", "all", "current"),
     ("segment", "all", "current"), ("num_alloc_retries",), ("num_ooms",),
+    ("requested_bytes", "all", "current"), ("allocation", "all", "current"), ("allocation", "all", "allocated"),
+    ("oversize_allocations", "current"), ("num_device_alloc",), ("num_device_free",),
 )
 
 

@@ -32,6 +32,31 @@ static void job_marks(struct collector *c) {
     REQUIRE(alula_probe_steps() == 2);
 }
 
+static void job_request(struct collector *c) {
+    (void)c;
+    REQUIRE(alula_probe_request() == 0);
+    REQUIRE(alula_probe_mark(AL_EVENT_HELLO, 1, -1, 0, 1) == 1);
+    uint32_t got = 0;
+    for (int i = 0; i < 5000 && !got; i++) {
+        (void)usleep(1000);
+        got = alula_probe_request();
+    }
+    REQUIRE(got == AL_REQUEST_EMPTY_CACHE); // not what this probe has no name for
+    REQUIRE(alula_probe_request() == 0);
+}
+
+static void test_request(void **state) {
+    (void)state;
+    struct collector c;
+    collector_open(&c);
+    collector_listen(&c);
+    pid_t child = child_start(job_request, &c);
+    collector_accept(&c);
+    assert_true(al_ring_reader_ask(c.reader, AL_REQUEST_EMPTY_CACHE | 1u << 20));
+    child_end(child);
+    collector_close(&c);
+}
+
 static void test_marks(void **state) {
     (void)state;
     struct collector c;
@@ -103,6 +128,6 @@ static void test_call(void **state) {
 }
 
 int marks_suite(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks), cmocka_unit_test(test_call)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks), cmocka_unit_test(test_call), cmocka_unit_test(test_request)};
     return cmocka_run_group_tests_name("probe: marks", tests, NULL, NULL);
 }

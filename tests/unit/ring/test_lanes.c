@@ -199,10 +199,37 @@ static void test_origin(void **state) {
     pair_close(&p);
 }
 
+static void test_requests(void **state) {
+    (void)state;
+    struct pair p;
+    pair_open(&p);
+    assert_int_equal(al_ring_writer_requests(&p.writer), 0);
+    assert_true(al_ring_reader_ask(p.reader, 1));
+    assert_true(al_ring_reader_ask(p.reader, 2));
+    assert_true(al_ring_reader_ask(p.reader, 2));
+    assert_int_equal(al_ring_writer_requests(&p.writer), 3);
+    assert_int_equal(al_ring_writer_requests(&p.writer), 0);
+    pair_close(&p);
+}
+
+// Another version of the probe, which would never answer.
+static void test_writer_without_requests(void **state) {
+    (void)state;
+    struct al_ring_writer w;
+    struct al_ring_reader *r;
+    assert_int_equal(al_ring_writer_open(&w), 0);
+    ((struct al_ring_header *)(void *)w.base)->features = 0;
+    assert_int_equal(al_ring_reader_open(dup(w.fd), &r), 0);
+    assert_false(al_ring_reader_ask(r, 1));
+    al_ring_reader_free(r);
+    al_ring_writer_close(&w);
+}
+
 int lanes_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model),       cmocka_unit_test(test_lanes),  cmocka_unit_test(test_all_or_nothing),
         cmocka_unit_test(test_next_reader), cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_requests),    cmocka_unit_test(test_writer_without_requests),
     };
     return cmocka_run_group_tests_name("ring: lanes", tests, NULL, NULL);
 }
