@@ -23,6 +23,7 @@ int node_suite(void);
 int processes_suite(void);
 int faults_suite(void);
 int replay_suite(void);
+int trainlog_suite(void);
 
 // A made root folder with proc/, sys/ and etc/ below it.
 struct tree {
