@@ -39,7 +39,7 @@ bool al_steps_share(const struct al_steps_view *v, int part, bool whole, double 
 int al_steps_workers(double cpus, uint32_t local_ranks);
 
 struct al_steps_verdict {
-    const char *rule; // "data_wait", "communication", "allocated", "healthy"
+    const char *rule; // "data_wait", "communication", "save", "log", "between_steps", "host_bound", "allocated", "healthy"...
     enum al_verdict verdict;
     struct al_finding finding; // with AL_VERDICT_FINDING; otherwise key and message are filled
 };

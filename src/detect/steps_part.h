@@ -20,5 +20,8 @@ double al_steps_wall(const struct al_steps_view *v, uint64_t *ret_steps);
 
 uint32_t al_steps_allocated(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,
                             uint32_t max);
+// Checkpoints, logging, evaluation, time between steps, and the host itself; found: another rule has found where time goes.
+uint32_t al_steps_parts(const struct al_settings *set, const struct al_steps_view *v, bool found,
+                        struct al_steps_verdict *ret, uint32_t max);
 
 #endif

@@ -77,7 +77,7 @@ def test_unknown_is_null_with_the_reason(fake):
     assert got.returncode == 0
     assert [report[key] for key in KEYS] == [None] * 8
     assert all(figure["reason"] for figure in report["alula"]["figures"].values())
-    assert [v["verdict"] for v in report["alula"]["verdicts"]] == ["cannot tell"] * 4
+    assert {v["verdict"] for v in report["alula"]["verdicts"]} == {"cannot tell"}
     got, report = fake("--steps", 5, "--samples", 0)
     assert report["train_samples_per_second"] is None and report["train_steps_per_second"] > 0
 

@@ -154,6 +154,88 @@ static void test_healthy_point(void **unused) {
     free(j);
 }
 
+// Steps of 100 ms with so much of a part, and what follows the step's end.
+static void steps_with(struct job *j, int n, enum al_phase_kind kind, int64_t part_ms, int64_t between_ms) {
+    struct al_tally *t = &j->tally[0];
+    int64_t at = t->cursor_ns ? t->cursor_ns : 1000 * MS;
+    for (int i = 0; i < n; i++) {
+        phase(t, &at, AL_IN_DATA, 1);
+        phase(t, &at, kind, part_ms);
+        phase(t, &at, AL_IN_FORWARD, 99 - part_ms - between_ms);
+        al_tally_event(t, at, AL_EVENT_STEP, AL_STEP_DONE, -1, t->step + 1, 4);
+        at += between_ms * MS;
+    }
+}
+
+static void use_gpu(struct job *j, double utilization) {
+    al_tally_event(&j->tally[0], 2, AL_EVENT_MEMORY, AL_ALLOCATOR_ALLOCATED, 0, 1, 1);
+    j->view.utilization_known = true;
+    j->view.utilization = utilization;
+}
+
+static void test_checkpoints_logging_evaluation(void **unused) {
+    (void)unused;
+    static const struct {
+        enum al_phase_kind kind;
+        const char *rule;
+        int level;
+    } cases[] = {{AL_IN_SAVE, "save", AL_LEVEL_WARNING}, {AL_IN_LOG, "log", AL_LEVEL_WARNING},
+                 {AL_IN_EVALUATION, "evaluation", AL_LEVEL_INFO}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job *j = job_new(1);
+        steps_with(j, 60, cases[i].kind, 60, 0);
+        const struct al_steps_verdict *v = judge(j, cases[i].rule);
+        assert_int_equal(v->verdict, AL_VERDICT_FINDING);
+        assert_int_equal(v->finding.level, cases[i].level);
+        assert_int_equal(judge(j, "data_wait")->verdict, AL_VERDICT_QUIET);
+        assert_int_equal(judge(j, "between_steps")->verdict, AL_VERDICT_QUIET);
+        struct job *twin = job_new(1);
+        steps_with(twin, 60, cases[i].kind, 5, 0);
+        assert_int_equal(judge(twin, cases[i].rule)->verdict, AL_VERDICT_QUIET);
+        free(twin);
+        free(j);
+    }
+}
+
+static void test_time_between_steps_is_lost_only_if_the_gpu_idles(void **unused) {
+    (void)unused;
+    struct job *cpu = job_new(1);
+    steps_with(cpu, 60, AL_IN_FORWARD, 0, 60);
+    assert_int_equal(judge(cpu, "between_steps")->verdict, AL_VERDICT_FINDING); // no GPU to wait for
+    al_tally_event(&cpu->tally[0], 2, AL_EVENT_MEMORY, AL_ALLOCATOR_ALLOCATED, 0, 1, 1);
+    assert_int_equal(judge(cpu, "between_steps")->verdict, AL_VERDICT_CANNOT_TELL);
+    use_gpu(cpu, 0.97); // the loss is read at each step's end: the host waits for a busy GPU
+    assert_int_equal(judge(cpu, "between_steps")->verdict, AL_VERDICT_QUIET);
+    assert_memory_equal(judge(cpu, "healthy")->finding.message, "healthy", 7);
+    use_gpu(cpu, 0.4);
+    assert_int_equal(judge(cpu, "between_steps")->verdict, AL_VERDICT_FINDING);
+    assert_int_equal(judge(cpu, "host_bound")->verdict, AL_VERDICT_QUIET); // one finding for one cause
+    free(cpu);
+    struct job *starved = job_new(1); // the GPU idles for the data, and the host waits for its work at the step's end
+    steps_with(starved, 60, AL_IN_DATA, 59, 30);
+    use_gpu(starved, 0.35);
+    assert_int_equal(judge(starved, "data_wait")->verdict, AL_VERDICT_FINDING);
+    assert_int_equal(judge(starved, "between_steps")->verdict, AL_VERDICT_QUIET);
+    free(starved);
+}
+
+static void test_host_bound_is_what_nothing_else_explains(void **unused) {
+    (void)unused;
+    struct job *j = job_new(1);
+    steps_with(j, 60, AL_IN_BACKWARD, 40, 2);
+    assert_int_equal(judge(j, "host_bound")->verdict, AL_VERDICT_QUIET); // no CUDA
+    use_gpu(j, 0.35);
+    assert_int_equal(judge(j, "host_bound")->verdict, AL_VERDICT_FINDING);
+    j->view.live = true;
+    assert_int_equal(judge(j, "host_bound")->verdict, AL_VERDICT_QUIET);
+    j->view.live = false;
+    use_gpu(j, 0.85);
+    assert_int_equal(judge(j, "host_bound")->verdict, AL_VERDICT_QUIET);
+    j->view.utilization_known = false;
+    assert_int_equal(judge(j, "host_bound")->verdict, AL_VERDICT_CANNOT_TELL);
+    free(j);
+}
+
 static void test_too_little_and_off(void **unused) {
     (void)unused;
     struct job *j = job_new(1);
@@ -205,6 +287,9 @@ int steps_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waiting_for_data), cmocka_unit_test(test_no_advice_that_would_not_help),
         cmocka_unit_test(test_live_says_only_what_lasts), cmocka_unit_test(test_communication),
-        cmocka_unit_test(test_healthy_point), cmocka_unit_test(test_too_little_and_off), cmocka_unit_test(test_allocated)};
+        cmocka_unit_test(test_healthy_point), cmocka_unit_test(test_too_little_and_off), cmocka_unit_test(test_allocated),
+        cmocka_unit_test(test_checkpoints_logging_evaluation),
+        cmocka_unit_test(test_time_between_steps_is_lost_only_if_the_gpu_idles),
+        cmocka_unit_test(test_host_bound_is_what_nothing_else_explains)};
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
 }
