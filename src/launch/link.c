@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,10 +15,21 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/str.h"
+#include "launch/board.h"
 
 #define STALE_S 60
 #define STALE_MOST 64 // looked at in one start
+#define LOCK_TRIES 50 // a reader of boards holds a lock for an instant
 #define SILENT_NS 5000000000LL // a connection that says nothing for so long is dropped
+
+static void remove_files(const char *dir) {
+    static const char *const names[] = {"ring", AL_BOARD_NAME, AL_BOARD_NAME ".new"};
+    char path[160];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path)
+            (void)unlink(path);
+}
 
 // Removes DIR if its alula was killed: it is ours, a minute old, and nobody answers at its socket.
 static void clear_stale(const char *dir) {
@@ -31,7 +43,7 @@ static void clear_stale(const char *dir) {
     if (fd < 0)
         return;
     if (connect(fd, (const struct sockaddr *)&a, sizeof a) && errno == ECONNREFUSED) {
-        (void)unlink(a.sun_path);
+        remove_files(dir);
         (void)rmdir(dir);
     }
     (void)close(fd);
@@ -65,25 +77,83 @@ static int make_dir(struct al_link *l) {
     return result;
 }
 
-int al_link_open(struct al_link *l) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+static void init(struct al_link *l) {
     memset(l, 0, sizeof *l);
-    l->listen_fd = -1;
+    l->listen_fd = l->dir_fd = -1;
     for (int i = 0; i < AL_LINK_PENDING; i++)
         l->pending[i].fd = -1;
-    int result = make_dir(l);
-    if (result)
-        return result;
+}
+
+// The lock tells readers of the board, and who would take the folder over, that an alula runs behind it.
+static int hold_dir(struct al_link *l) {
+    struct stat st;
+    l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (l->dir_fd < 0)
+        return errno == ENOENT ? AL_E_NOENT : AL_E_DENIED;
+    if (fstat(l->dir_fd, &st) || st.st_uid != geteuid() || st.st_mode & 077)
+        return AL_E_DENIED;
+    for (int i = 0; flock(l->dir_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++) {
+        if (i == LOCK_TRIES)
+            return AL_E_AGAIN;
+        (void)usleep(1000);
+    }
+    return 0;
+}
+
+static int listen_there(struct al_link *l) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     (void)snprintf(l->path, sizeof l->path, "%s/ring", l->dir);
     memcpy(address.sun_path, l->path, strlen(l->path) + 1);
     l->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int on = 1;
     if (l->listen_fd < 0 || setsockopt(l->listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) ||
-        bind(l->listen_fd, (const struct sockaddr *)&address, sizeof address) || listen(l->listen_fd, 128)) {
-        al_link_close(l);
+        bind(l->listen_fd, (const struct sockaddr *)&address, sizeof address) || listen(l->listen_fd, 128))
         return AL_E_IO;
-    }
     return 0;
+}
+
+int al_link_open(struct al_link *l) {
+    init(l);
+    int result = make_dir(l);
+    if (!result)
+        result = hold_dir(l);
+    if (!result)
+        result = listen_there(l);
+    if (result)
+        al_link_close(l);
+    return result;
+}
+
+// The shape that al_link_open gave it: nothing else is made or removed.
+static bool take_path(struct al_link *l, const char *path) {
+    const char *slash = path && *path == '/' ? strrchr(path, '/') : NULL;
+    size_t len = slash ? (size_t)(slash - path) : 0;
+    if (!slash || strcmp(slash, "/ring") != 0 || len >= sizeof l->dir || !al_str_copy_n(l->dir, sizeof l->dir, path, len))
+        return false;
+    const char *name = strrchr(l->dir, '/');
+    return name && al_str_starts(name, "/alula-run-") && strlen(name) == strlen("/alula-run-XXXXXX");
+}
+
+int al_link_take_over(struct al_link *l, const char *path) {
+    init(l);
+    if (!take_path(l, path)) {
+        l->dir[0] = '\0';
+        return AL_E_INVALID;
+    }
+    int result = mkdir(l->dir, 0700) && errno != EEXIST ? (errno == EACCES ? AL_E_DENIED : AL_E_IO) : 0;
+    if (!result)
+        result = hold_dir(l);
+    if (result) { // somebody else's: it stays as it is
+        if (l->dir_fd >= 0)
+            (void)close(l->dir_fd);
+        init(l);
+        return result;
+    }
+    remove_files(l->dir);
+    result = listen_there(l);
+    if (result)
+        al_link_close(l);
+    return result;
 }
 
 void al_link_close(struct al_link *l) {
@@ -99,6 +169,9 @@ void al_link_close(struct al_link *l) {
         (void)unlink(l->path);
     if (l->dir[0])
         (void)rmdir(l->dir);
+    if (l->dir_fd >= 0)
+        (void)close(l->dir_fd);
+    l->dir_fd = -1;
     l->path[0] = l->dir[0] = '\0';
 }
 

@@ -11,5 +11,6 @@
 
 int link_suite(void);
 int end_suite(void);
+int board_suite(void);
 
 #endif

@@ -157,6 +157,45 @@ static void test_stale_folders_go(void **unused) {
     assert_int_equal(rmdir(place), 0);
 }
 
+static void test_taken_over(void **unused) {
+    (void)unused;
+    struct al_link first, second;
+    char place[] = "/tmp/alula-test-XXXXXX", path[100], other[150];
+    assert_non_null(mkdtemp(place));
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", place, 1), 0);
+    assert_int_equal(al_link_open(&first), 0);
+    memcpy(path, first.path, sizeof path);
+    assert_int_equal(al_link_take_over(&second, path), AL_E_AGAIN); // it lives
+    (void)close(dial(&first));
+    // Killed: its files stay, the kernel takes its lock.
+    (void)close(first.listen_fd);
+    (void)close(first.dir_fd);
+    assert_int_equal(al_link_take_over(&second, path), 0);
+    (void)close(dial(&second));
+    assert_string_equal(second.path, path);
+    // Ended in order: nothing is left, and the same path can be had again.
+    al_link_close(&second);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(al_link_take_over(&second, path), 0);
+    (void)close(dial(&second));
+    al_link_close(&second);
+    // Nothing is made or removed elsewhere.
+    const char *const wrong[] = {NULL, "", "ring", "/tmp/ring", "/etc/passwd", "alula-run-abcdef/ring", "/tmp/alula-run-abcdef",
+                                 "/tmp/alula-run-abcdef/x/ring", "/tmp/alula-run-a/ring"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(al_link_take_over(&second, wrong[i]), AL_E_INVALID);
+    // What others may enter is not used, and stays as it is.
+    (void)snprintf(other, sizeof other, "%s/alula-run-abcdef", place);
+    assert_int_equal(mkdir(other, 0755), 0);
+    assert_int_equal(chmod(other, 0755), 0);
+    (void)snprintf(path, sizeof path, "%s/alula-run-abcdef/ring", place);
+    assert_int_equal(al_link_take_over(&second, path), AL_E_DENIED);
+    al_link_close(&second);
+    assert_int_equal(rmdir(other), 0);
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+    assert_int_equal(rmdir(place), 0);
+}
+
 static void test_where_it_lies(void **unused) {
     (void)unused;
     struct al_link l;
@@ -180,6 +219,7 @@ static void test_where_it_lies(void **unused) {
 int link_suite(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_ring_is_taken), cmocka_unit_test(test_what_is_refused),
                                        cmocka_unit_test(test_stale_folders_go),
+                                       cmocka_unit_test(test_taken_over),
                                        cmocka_unit_test(test_where_it_lies)};
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }
