@@ -62,6 +62,7 @@ struct al_cli_session {
     struct al_stored *stored; // of a thinned recording; else NULL
     struct al_device *device;
     struct al_host *host;
+    struct al_ranks *ranks; // NULL: nothing tells of ranks
     struct al_clock clock;
     int64_t interval_ns; // of the sampling
     struct al_detect *detect; // only with rules

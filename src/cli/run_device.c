@@ -165,11 +165,11 @@ static int open_parts(struct al_run_device *d, struct parts *p) {
     int64_t interval = d->options->interval_ns;
     al_clock_real(&p->clock);
     int result = al_nvml_open(&nvml, &p->device, &e);
-    if (result) {
+    if (result) // the host alone, as on machines without an NVIDIA driver
         fail(d, *e.message ? e.message : al_error_text(result));
-        return result;
-    }
     result = al_procfs_open(&host, &p->host);
+    if (!result)
+        al_procfs_roots(p->host, &d->job, 1);
     if (!result)
         result = al_detect_new(set, &p->detect);
     const struct al_collect_options options = {
@@ -215,7 +215,7 @@ static void *live(void *user) {
         open_record(d);
         (void)al_collect_add_sink(p.collect, &d->sink);
         pthread_mutex_lock(&d->lock);
-        d->open = true;
+        d->open = p.device != NULL;
         pthread_mutex_unlock(&d->lock);
         result = al_collect_run(p.collect, 0, &d->stop);
         if (result)

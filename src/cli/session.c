@@ -86,6 +86,8 @@ static int open_replay(struct al_cli_session *s) {
     int result = al_replay_device(s->source, o->gpus, REPLAY_START_NS, &s->device);
     if (!result)
         result = al_replay_host(s->source, o->no_cmdline, REPLAY_START_NS, &s->host);
+    if (!result)
+        result = al_replay_ranks(s->source, REPLAY_START_NS, &s->ranks);
     return result ? fail(result, o->source, NULL) : check_selection(s->source, o->gpus);
 }
 
@@ -102,6 +104,8 @@ static int open_demo_host(struct al_cli_session *s) {
     int result = al_demo_source(s->source, start, &s->source);
     if (!result)
         result = al_replay_host(s->source, s->options.no_cmdline, start, &s->host);
+    if (!result)
+        result = al_replay_ranks(s->source, start, &s->ranks);
     return result ? fail(result, "demo", NULL) : 0;
 }
 
@@ -175,6 +179,7 @@ static int open_collect(struct al_cli_session *s, uint32_t groups) {
     const struct al_collect_options options = {
         .device = s->device,
         .host = s->host,
+        .ranks = s->ranks,
         .clock = &s->clock,
         .interval_ns = interval,
         .groups = groups,
@@ -228,6 +233,9 @@ void al_cli_close(struct al_cli_session *s) {
     s->detect = al_detect_free(s->detect);
     s->device = al_device_free(s->device);
     s->host = al_host_free(s->host);
+    if (s->ranks)
+        s->ranks->ops->free(s->ranks);
+    s->ranks = NULL;
     if (s->source)
         s->source->ops->free(s->source);
     s->source = NULL;

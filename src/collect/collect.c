@@ -57,7 +57,7 @@ int al_collect_new(const struct al_collect_options *options, struct al_collect *
     int result = c->now && c->shown && c->slow && c->kept ? 0 : AL_E_NOMEM;
     if (!result && c->o.window_ns)
         result = al_series_set_new(c->o.window_ns, c->o.windows_max ? c->o.windows_max : WINDOWS_MAX, &c->windows);
-    if (!result && !c->o.inline_device)
+    if (!result && c->o.device && !c->o.inline_device)
         result = al_worker_new(c->o.device, &c->worker);
     if (result) {
         al_collect_free(c);
@@ -113,6 +113,8 @@ static void note_hang(struct al_collect *c) {
 
 static int sample_inline(struct al_collect *c, uint32_t groups) {
     al_snapshot_clear(c->now);
+    if (!c->o.device)
+        return 0;
     int result = c->o.device->ops->sample(c->o.device, c->now, groups, al_clock_now(c->o.clock));
     al_snapshot_sort(c->now);
     return result;
@@ -154,8 +156,11 @@ static int sample_by_worker(struct al_collect *c, uint32_t groups, bool everythi
 
 // --- the host half ---
 
-// True when the GPU side names a process that the kept host reading does not have.
+// True when the GPUs or ranks name a process that the kept host reading does not have.
 static bool new_process(const struct al_collect *c) {
+    for (uint32_t i = 0; i < c->now->rank_count; i++)
+        if (!al_snapshot_proc(c->kept, c->now->ranks[i].pid) && !al_snapshot_rank(c->shown, c->now->ranks[i].pid))
+            return true; // one that was there before and has no process ended
     for (uint32_t i = 0; i < c->now->row_count; i++)
         if (!al_snapshot_proc(c->kept, c->now->rows[i].pid))
             return true;
@@ -215,13 +220,12 @@ static int take_snapshot(struct al_collect *c, bool everything, int64_t wait_ns)
     c->now->realtime_ns = al_clock_realtime(c->o.clock);
     c->now->interval_ns = c->o.interval_ns;
     c->now->groups = groups;
-    if (!result)
-        result = sample_host(c, groups, everything);
     if (!result && c->o.ranks) {
+        c->now->rank_count = 0;
         result = c->o.ranks->ops->fill(c->o.ranks, c->now, c->now->monotonic_ns);
         al_snapshot_sort(c->now);
     }
-    return result;
+    return result ? result : sample_host(c, groups, everything);
 }
 
 static void show(struct al_collect *c) {
@@ -327,6 +331,8 @@ int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64
                     struct al_attr_value *ret) {
     if (c->worker)
         return al_worker_attr(c->worker, gpu, attr, timeout_ns, ret);
+    if (!c->o.device)
+        return AL_E_NOENT;
     return c->o.device->ops->attr(c->o.device, gpu, attr, ret);
 }
 

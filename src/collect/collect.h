@@ -13,7 +13,7 @@ struct al_detect;
 struct al_series_set;
 
 struct al_collect_options {
-    struct al_device *device;  // not taken over
+    struct al_device *device;  // not taken over; NULL: host only, as on machines without an NVIDIA driver
     struct al_host *host;      // not taken over; NULL: device only
     struct al_ranks *ranks;    // not taken over; NULL: none are known
     struct al_clock *clock;

@@ -104,6 +104,21 @@ static void visit_rows(struct al_procfs *p, const struct al_snapshot *s, int64_t
     }
 }
 
+static void visit_told(struct al_procfs *p, const struct al_snapshot *s, int64_t now_ns) {
+    int error;
+    for (uint32_t i = 0; i < s->rank_count; i++) {
+        const struct al_rank *r = &s->ranks[i];
+        struct al_track *t = r->pid > 0 ? al_track_visit(p, r->pid, true, now_ns, &error) : NULL;
+        if (t && (!r->start_ticks || r->start_ticks == t->row.start_ticks))
+            t->trains = true;
+    }
+    for (unsigned i = 0; i < p->root_count; i++) {
+        struct al_track *t = al_track_visit(p, p->roots[i], true, now_ns, &error);
+        if (t)
+            t->root = true;
+    }
+}
+
 static void visit_kid(struct al_procfs *p, struct al_parentage kid, int64_t now_ns) {
     int error;
     const struct al_track *parent = al_track_find(p, kid.ppid);
@@ -165,7 +180,7 @@ static void climb(struct al_procfs *p, const struct al_track *t, int64_t now_ns)
 static void visit_ancestors(struct al_procfs *p, int64_t now_ns) {
     size_t count = p->visited_count;
     for (size_t i = 0; i < count; i++)
-        if (p->visited[i]->gpu)
+        if (p->visited[i]->gpu || p->visited[i]->trains)
             climb(p, p->visited[i], now_ns);
 }
 
@@ -184,7 +199,8 @@ static size_t assign_roles(struct al_procfs *p) {
             continue;
         const struct al_proc *r = &t->row;
         p->nodes[count++] = (struct al_role_node){
-            .pid = r->pid, .ppid = r->ppid, .uid = r->uid, .gpu = t->gpu, .devices = t->devices, .rank = r->rank,
+            .pid = r->pid, .ppid = r->ppid, .uid = r->uid, .gpu = t->gpu,
+            .trains = t->trains, .root = t->root, .devices = t->devices, .rank = r->rank,
             .local_rank = r->local_rank, .world_size = r->world_size, .comm = r->comm, .exe = r->exe[0] ? r->exe : r->comm,
             .start_stack = t->start_stack,
             .program = t->program.name, .verb = t->program.verb, .command = r->command};
@@ -286,9 +302,10 @@ static int processes(struct al_host *h, struct al_snapshot *s, uint32_t groups, 
     p->task_budget = AL_HOST_TASKS;
     p->pss_budget_ns = groups & AL_GROUP_PSS ? PSS_BUDGET_ASKED_NS : PSS_BUDGET_NS;
     s->proc_count = 0;
-    if (s->row_count)
+    if (s->row_count || s->rank_count || p->root_count)
         look_for_delay_accounting(p);
     visit_rows(p, s, now_ns);
+    visit_told(p, s, now_ns);
     visit_descendants(p, now_ns);
     visit_ancestors(p, now_ns);
     int result = emit_all(p, s);
@@ -332,6 +349,16 @@ int al_procfs_open(const struct al_procfs_options *options, struct al_host **ret
     al_procfs_probe(p);
     *ret = &p->host;
     return 0;
+}
+
+void al_procfs_roots(struct al_host *h, const pid_t *pids, size_t count) {
+    if (h->ops != &procfs_ops)
+        return;
+    struct al_procfs *p = (struct al_procfs *)h;
+    p->root_count = 0;
+    for (size_t i = 0; i < count && p->root_count < AL_PROCFS_ROOTS; i++)
+        if (pids[i] > 0)
+            p->roots[p->root_count++] = pids[i];
 }
 
 struct al_host *al_host_free(struct al_host *h) {

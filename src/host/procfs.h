@@ -58,6 +58,8 @@ struct al_procfs {
     bool host_pid_ns, all_visible; // all_visible: no hidepid hides other people's processes
     struct al_cgroup own;
     struct al_node_state node;
+    pid_t roots[AL_PROCFS_ROOTS];
+    unsigned root_count;
 
     uint64_t generation;
     struct al_track *bucket[AL_HOST_BUCKETS];

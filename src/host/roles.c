@@ -45,7 +45,7 @@ bool al_role_is_shell(const char *exe) {
 }
 
 static bool is_boundary(const struct al_role_node *n) {
-    return !n->gpu && al_role_is_boundary(n->exe, n->program);
+    return !n->gpu && !n->trains && al_role_is_boundary(n->exe, n->program);
 }
 
 static bool is_python(const struct al_role_node *n) {
@@ -163,6 +163,20 @@ static bool is_engine(const struct al_role_node *nodes, const struct al_role_nod
     return up && (up->role == AL_ROLE_ENGINE || is_server(up) || has_engine_title(up)) && is_worker_like(n, up);
 }
 
+static bool has_other_rank(const struct al_role_node *n, const struct al_role_node *up) {
+    return has_rank(n) && (n->rank != up->rank || n->local_rank != up->local_rank);
+}
+
+// Roles in the tree of a job without a GPU, from the rank variables that a launcher gave its children.
+static uint32_t told_role(const struct al_role_node *nodes, const struct al_role_node *n) {
+    if (n->root)
+        return AL_ROLE_LAUNCHER;
+    const struct al_role_node *up = n->parent >= 0 ? &nodes[n->parent] : NULL;
+    if (!up || !up->told)
+        return AL_ROLE_UNKNOWN;
+    return has_other_rank(n, up) ? AL_ROLE_RANK : AL_ROLE_OTHER;
+}
+
 static uint32_t gpu_role(const struct al_role_node *nodes, size_t count, size_t at) {
     const struct al_role_node *n = &nodes[at];
     const struct al_role_node *up = n->parent >= 0 ? &nodes[n->parent] : NULL;
@@ -173,7 +187,7 @@ static uint32_t gpu_role(const struct al_role_node *nodes, size_t count, size_t 
     if (up && up->primary >= 0) {
         if (is_worker_like(n, up))
             return AL_ROLE_WORKER;
-        return has_rank(n) && (n->rank != up->rank || n->local_rank != up->local_rank) ? AL_ROLE_RANK : AL_ROLE_OTHER;
+        return has_other_rank(n, up) ? AL_ROLE_RANK : AL_ROLE_OTHER;
     }
     if (is_launcher_with_context(nodes, count, at))
         return AL_ROLE_LAUNCHER;
@@ -191,12 +205,17 @@ static void assign_downwards(struct al_role_node *nodes, size_t count, size_t at
     if (up)
         assign_downwards(nodes, count, (size_t)n->parent);
     n->primary = up ? up->primary : -1;
-    if (n->gpu)
+    n->told = n->root || (up && up->told);
+    if (n->trains)
+        n->role = is_engine(nodes, n) ? AL_ROLE_ENGINE : AL_ROLE_RANK;
+    else if (n->gpu)
         n->role = gpu_role(nodes, count, at);
     else if (up && up->primary >= 0)
         n->role = is_worker_like(n, up) ? AL_ROLE_WORKER : AL_ROLE_OTHER;
     else if (up && up->member && (up->role == AL_ROLE_UNKNOWN || up->role == AL_ROLE_OTHER))
         n->role = AL_ROLE_OTHER; // below a GPU process that is none of them
+    if (n->role == AL_ROLE_UNKNOWN || (n->role == AL_ROLE_OTHER && up && up->primary < 0))
+        n->role = n->told ? told_role(nodes, n) : n->role;
     n->member = n->gpu || n->role != AL_ROLE_UNKNOWN;
     if (n->role == AL_ROLE_WORKER && n->primary >= 0)
         n->owner = nodes[n->primary].pid;
@@ -205,8 +224,10 @@ static void assign_downwards(struct al_role_node *nodes, size_t count, size_t at
 }
 
 static bool may_climb(const struct al_role_node *nodes, int32_t from, int32_t to) {
-    if (to < 0 || nodes[to].uid != nodes[from].uid || nodes[to].uid == (uid_t)-1)
+    if (to < 0 || nodes[from].root || nodes[to].uid != nodes[from].uid || nodes[to].uid == (uid_t)-1)
         return false;
+    if (nodes[to].root)
+        return true;
     if (!is_boundary(&nodes[to]))
         return true;
     // A shell only when a starter of ranks is right above it. Counted, since parents read at different times may form a

@@ -15,6 +15,7 @@ struct al_role_node {
     pid_t pid, ppid;
     uid_t uid;    // (uid_t)-1 unknown
     bool gpu;         // holds a compute context
+    bool trains, root; // a rank that tells of itself; the top of a job's tree, as the caller said
     uint64_t devices; // which GPUs, by position modulo 64
     int32_t rank, local_rank, world_size; // -1 unknown
     uint64_t start_stack;       // equal in parent and child: forked without an exec; 0 when not known
@@ -29,6 +30,7 @@ struct al_role_node {
     // Own use:
     int32_t parent, primary; // index; -1 none
     uint8_t seen;
+    bool told; // at or below a root
 };
 
 // True for processes that end a job's tree upwards.

@@ -264,7 +264,7 @@ static int read_process(struct al_procfs *p, struct al_track **track, pid_t pid,
         reset(t, pid);
     t->generation = p->generation;
     t->tree = tree;
-    t->gpu = t->row.holds_context = false;
+    t->gpu = t->trains = t->root = t->row.holds_context = false;
     t->devices = 0;
     apply_stat(p, t, &stat, now_ns);
     apply_delay(p, t, &stat, now_ns);

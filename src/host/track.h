@@ -28,6 +28,7 @@ struct al_track {
     uint64_t tried;        // reading in which it was last looked for because it was known
     bool tree;             // its children belong to the picture
     bool gpu;              // in the GPU's list of compute processes
+    bool trains, root;     // a rank that tells of itself; the top of a job's tree, as the caller said
     bool boundary;         // shell or daemon: read no further than its name
     uint64_t devices;
     uint64_t start_stack;

@@ -47,7 +47,8 @@ struct al_host;
 struct al_host_ops {
     const char *name; // "procfs", "replay"
     int (*node)(struct al_host *h, struct al_snapshot *s, int64_t now_ns);
-    // Fills s->procs for the processes of s->rows and their trees (launchers above, workers below), with roles.
+    // Fills s->procs for the processes of s->rows and s->ranks and their trees (launchers above, workers below), with
+    // roles.
     int (*processes)(struct al_host *h, struct al_snapshot *s, uint32_t groups, int64_t now_ns);
     void (*free)(struct al_host *h);
 };
@@ -59,7 +60,8 @@ struct al_host {
 struct al_ranks;
 struct al_ranks_ops {
     const char *name; // "job", "boards"
-    // Adds its ranks to s->ranks (unsorted is fine); called at every tick on the collecting thread, behind the processes.
+    // Adds its ranks to s->ranks (unsorted is fine). Called at every tick on the collecting thread, behind the GPUs and
+    // before the host, which follows the ranks' trees.
     int (*fill)(struct al_ranks *r, struct al_snapshot *s, int64_t now_ns);
     void (*free)(struct al_ranks *r);
 };

@@ -201,11 +201,74 @@ static void slow_values_join_by_uuid(void **state) {
     al_snapshot_free(slow);
 }
 
+struct fake_ranks {
+    struct al_ranks base;
+    int calls;
+};
+
+static int fake_fill(struct al_ranks *r, struct al_snapshot *s, int64_t now_ns) {
+    struct al_rank *rank = al_snapshot_add_rank(s);
+    rank->pid = 42;
+    rank->m[AL_RANK_STEP] = al_value_ok(++((struct fake_ranks *)r)->calls, now_ns);
+    return 0;
+}
+static const struct al_ranks_ops fake_ranks_ops = {.name = "fake", .fill = fake_fill};
+
+struct fake_host {
+    struct al_host base;
+    int processes;
+    uint32_t ranks; // that the last reading was shown
+};
+
+static int fake_node(struct al_host *h, struct al_snapshot *s, int64_t now_ns) {
+    (void)h;
+    s->node.m[AL_NODE_CPU] = al_value_ok(0.5, now_ns);
+    return 0;
+}
+
+static int fake_processes(struct al_host *h, struct al_snapshot *s, uint32_t groups, int64_t now_ns) {
+    (void)groups, (void)now_ns;
+    struct fake_host *f = (struct fake_host *)h;
+    f->processes++;
+    f->ranks = s->rank_count;
+    s->proc_count = 0;
+    al_snapshot_add_proc(s)->pid = 41; // not the rank's: that one has ended already
+    return 0;
+}
+static const struct al_host_ops fake_host_ops = {.name = "fake", .node = fake_node, .processes = fake_processes};
+
+static void ranks_and_host_go_without_a_device(void **state) {
+    (void)state;
+    struct fake_ranks ranks = {{&fake_ranks_ops}, 0};
+    struct fake_host host = {{&fake_host_ops}, 0, 0};
+    struct al_clock clock;
+    struct al_collect *c = NULL;
+    struct spy spy = {.sink = {&spy_ops}, .stop_after = 20};
+    struct al_attr_value v;
+    al_clock_virtual(&clock, 1000 * AL_NS_PER_S, 0, 0);
+    const struct al_collect_options o = {.host = &host.base, .ranks = &ranks.base, .clock = &clock,
+                                         .interval_ns = 500 * AL_NS_PER_MS, .groups = AL_GROUP_ALL};
+    assert_int_equal(al_collect_new(&o, &c), 0);
+    (void)al_collect_add_sink(c, &spy.sink);
+    atomic_store(&stop, 0);
+    assert_int_equal(al_collect_run(c, 0, &stop), 0);
+    const struct al_snapshot *s = al_collect_snapshot(c);
+    assert_int_equal(s->gpu_count, 0);
+    assert_int_equal(s->rank_count, 1); // filled anew at every tick
+    assert_true(s->ranks[0].m[AL_RANK_STEP].num == 20);
+    assert_int_equal(host.ranks, 1);      // the host sees them: it follows their trees
+    assert_int_equal(host.processes, 5);  // and is not asked more often for one that has no process any more
+    assert_true(al_ok(s->node.m[AL_NODE_CPU]));
+    assert_int_equal(al_collect_attr(c, 0, AL_ATTR_UUID, AL_NS_PER_S, &v), AL_E_NOENT);
+    al_collect_free(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_has_both_halves),           cmocka_unit_test(a_failing_device_fails_the_call),
         cmocka_unit_test(a_hang_costs_freshness_alone),   cmocka_unit_test(stopping_does_not_wait_for_a_hang),
         cmocka_unit_test(virtual_time_ticks_exactly),     cmocka_unit_test(slow_values_join_by_uuid),
+        cmocka_unit_test(ranks_and_host_go_without_a_device),
     };
     return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
 }

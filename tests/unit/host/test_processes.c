@@ -386,8 +386,71 @@ static void users(void **state) {
     tree_free(&t);
 }
 
+// No GPU anywhere: a job's command is told, and then its processes tell of themselves.
+static void a_job_without_a_gpu(void **state) {
+    (void)state;
+    struct tree t;
+    tree_new(&t);
+    tree_process(&t, &shell);
+    tree_process(&t, &launcher);
+    tree_process(&t, &rank0);
+    tree_process(&t, &worker);
+    const struct made helper = {.pid = 410, .ppid = 200, .comm = "sh", .exe = "/bin/sh", .cmd = "sh|-c|x", .uid = 1000,
+                                .start = 4100};
+    tree_process(&t, &helper);
+    tree_children(&t, 100, "200 ");
+    tree_children(&t, 200, "300 410 ");
+    tree_children(&t, 300, "400 ");
+    tree_open(&t);
+    tree_look(&t, AL_GROUP_HOST, 1 * S);
+    assert_int_equal(t.s->proc_count, 0);
+    const pid_t roots[] = {200, 999, -1}; // one is no process, one no pid
+    al_procfs_roots(t.host, roots, 3);
+    tree_look(&t, AL_GROUP_HOST, 3 * S);
+    assert_int_equal(t.s->proc_count, 4);
+    assert_role(tree_proc(&t, 200), "launcher");
+    assert_role(tree_proc(&t, 300), "rank"); // by the variables that only it has
+    assert_role(tree_proc(&t, 400), "worker");
+    assert_role(tree_proc(&t, 410), "other");
+    for (uint32_t i = 0; i < t.s->proc_count; i++)
+        assert_int_equal(t.s->procs[i].job, 200);
+    assert_false(tree_proc(&t, 300)->holds_context);
+    al_procfs_roots(t.host, NULL, 0);
+    tree_look(&t, AL_GROUP_HOST, 5 * S);
+    assert_int_equal(t.s->proc_count, 0);
+    tree_free(&t);
+}
+
+// What tells of itself as a rank is one, with its launcher above and its workers below.
+static void a_rank_that_tells_of_itself(void **state) {
+    (void)state;
+    struct tree t;
+    tree_new(&t);
+    tree_process(&t, &shell);
+    tree_process(&t, &launcher);
+    tree_process(&t, &rank0);
+    tree_process(&t, &worker);
+    tree_children(&t, 100, "200 ");
+    tree_children(&t, 200, "300 ");
+    tree_children(&t, 300, "400 ");
+    tree_open(&t);
+    struct al_rank *r = al_snapshot_add_rank(t.s);
+    r->pid = 300;
+    tree_look(&t, AL_GROUP_HOST, 1 * S);
+    assert_int_equal(t.s->proc_count, 3);
+    assert_role(tree_proc(&t, 200), "launcher");
+    assert_role(tree_proc(&t, 300), "rank");
+    assert_role(tree_proc(&t, 400), "worker");
+    assert_int_equal(tree_proc(&t, 300)->job, 200);
+    r->start_ticks = 2999; // another process had the pid
+    tree_look(&t, AL_GROUP_HOST, 3 * S);
+    assert_int_equal(t.s->proc_count, 0);
+    tree_free(&t);
+}
+
 int processes_suite(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_without_a_gpu), cmocka_unit_test(a_rank_that_tells_of_itself),
         cmocka_unit_test(whole_rows),          cmocka_unit_test(rates),
         cmocka_unit_test(pid_reuse),           cmocka_unit_test(exec_and_titles),
         cmocka_unit_test(dead_and_foreign),    cmocka_unit_test(in_a_container),

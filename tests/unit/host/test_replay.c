@@ -26,6 +26,9 @@ static int at(struct al_source *source, int64_t after_ns, int64_t at_ns, struct 
     p->role = AL_ROLE_RANK;
     strcpy(p->command, "python t.py");
     p->m[AL_PROC_RSS] = al_value_ok(1e9, at_ns - S);
+    struct al_rank *r = al_snapshot_add_rank(ret);
+    r->pid = 7;
+    r->m[AL_RANK_STEP] = al_value_ok(12, at_ns - S);
     p->m[AL_PROC_PSS] = al_value_none(AL_STATUS_DENIED);
     return 0;
 }
@@ -65,7 +68,26 @@ static void halves(void **state) {
     al_snapshot_free(s);
 }
 
+static void ranks(void **state) {
+    (void)state;
+    static const struct al_source_ops ops = {.name = "test", .at = at};
+    struct source source = {.source = {.ops = &ops}};
+    struct al_ranks *r;
+    struct al_snapshot *s = al_snapshot_new();
+    assert_int_equal(al_replay_ranks(&source.source, 100 * S, &r), 0);
+    assert_int_equal(r->ops->fill(r, s, 103 * S), 0);
+    assert_int_equal(s->rank_count, 1);
+    assert_int_equal(s->ranks[0].pid, 7);
+    assert_number(s->ranks[0].m[AL_RANK_STEP], 12);
+    assert_true(s->ranks[0].m[AL_RANK_STEP].at_ns == 102 * S);
+    assert_int_equal(s->ranks[0].m[AL_RANK_EPOCH].at_ns, 0);
+    assert_int_equal(s->proc_count, 0);
+    assert_int_equal(r->ops->fill(r, s, 111 * S), AL_E_END);
+    r->ops->free(r);
+    al_snapshot_free(s);
+}
+
 int replay_suite(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(halves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(halves), cmocka_unit_test(ranks)};
     return cmocka_run_group_tests_name("host replay", tests, NULL, NULL);
 }
