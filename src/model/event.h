@@ -94,10 +94,12 @@ enum al_driver_figure { AL_DRIVER_PROCESS_USED, AL_DRIVER_DEVICE_USED, AL_DRIVER
     X(FILE, "file_bytes")                                                                                              \
     X(RSS, "resident_bytes")                                                                                           \
     X(PSS, "proportional_bytes")                                                                                       \
+    X(PSS_ANON, "proportional_anonymous_bytes")                                                                        \
     X(WORKERS_ANON, "workers_anonymous_bytes")                                                                         \
     X(WORKERS_SHMEM, "workers_shared_bytes")                                                                           \
     X(WORKERS_FILE, "workers_file_bytes")                                                                              \
     X(WORKERS_PSS, "workers_proportional_bytes")                                                                       \
+    X(WORKERS_PSS_ANON, "workers_proportional_anonymous_bytes")                                                        \
     X(CGROUP_ANON, "cgroup_anonymous_bytes")                                                                           \
     X(CGROUP_SHMEM, "cgroup_shared_bytes")                                                                             \
     X(CGROUP_FILE, "cgroup_file_bytes")                                                                                \

@@ -27,6 +27,10 @@ struct al_floor_trend {
     int64_t first_step, last_step;
     uint32_t blocks;
 };
+// Whether the floor rises by more than `above`: with an interval above 0, between the two ends, and in each quarter and the last
+// two eighths of what is looked at, which is all of it, then its second half. A jump, a level that comes and goes and a growth that flattens do
+// not. 1 yes, 0 no; *ret is the trend that was judged. AL_E_AGAIN, AL_E_NOMEM as below.
+int al_floor_rises(const struct al_floor *f, uint32_t least, double above, struct al_floor_trend *ret);
 // AL_E_AGAIN with fewer than `least` blocks or steps that do not move on, AL_E_NOMEM.
 int al_floor_trend(const struct al_floor *f, uint32_t least, struct al_floor_trend *ret);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tally/tally.h"
+#include "tally/parts.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -137,33 +137,6 @@ static void gpu_time(struct al_tally *t, uint16_t code, int64_t number, int64_t 
     t->gpu_step[code] += ns;
 }
 
-static struct al_tally_memory *device_of(struct al_tally *t, int32_t device) {
-    for (uint32_t i = 0; i < t->device_count; i++)
-        if (t->memory[i].device == device)
-            return &t->memory[i];
-    if (t->device_count == AL_TALLY_DEVICES)
-        return NULL;
-    struct al_tally_memory *m = &t->memory[t->device_count++];
-    m->device = device;
-    return m;
-}
-
-static void memory(struct al_tally *t, uint16_t code, int32_t device, int64_t value, int64_t number) {
-    struct al_tally_memory *m = code < AL_ALLOCATOR_COUNT && value >= 0 ? device_of(t, device) : NULL;
-    if (!m)
-        return;
-    if (!m->known[code])
-        m->first[code] = value;
-    m->known[code] = true;
-    m->last[code] = value;
-    if (value > m->most[code])
-        m->most[code] = value;
-    if (code == AL_ALLOCATOR_ALLOCATED)
-        al_floor_push(&m->allocated, number, (double)value);
-    if (code == AL_ALLOCATOR_RESERVED)
-        al_floor_push(&m->reserved, number, (double)value);
-}
-
 void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t code, int32_t device, int64_t a,
                     int64_t b) {
     t->events++;
@@ -191,7 +164,10 @@ void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t c
     case AL_EVENT_STEP: step(t, at_ns, code, a, b); break;
     case AL_EVENT_EPOCH: t->epoch = a; break;
     case AL_EVENT_GPU_TIME: gpu_time(t, code, a, b); break;
-    case AL_EVENT_MEMORY: memory(t, code, device, a, b); break;
+    case AL_EVENT_MEMORY: al_tally_memory_event(t, code, device, a, b); break;
+    case AL_EVENT_DRIVER: al_tally_driver_event(t, code, device, a); break;
+    case AL_EVENT_HOST: al_tally_host_event(t, code, device, a, b); break;
+    case AL_EVENT_COST: al_tally_cost_event(t, code, a); break;
     case AL_EVENT_EXIT:
         advance(t, at_ns);
         t->exited = true;

@@ -9,6 +9,7 @@
 #include "model/event.h"
 #include "model/rank.h"
 #include "tally/floor.h"
+#include "tally/host.h"
 
 // Parts of the host timeline: the phases, and the time between a step's end and the next one's begin that no phase names
 // (reading the loss, which waits for the GPU; callbacks; own logging).
@@ -30,7 +31,15 @@ struct al_tally_memory {
     bool known[AL_ALLOCATOR_COUNT];
     int64_t last[AL_ALLOCATOR_COUNT], most[AL_ALLOCATOR_COUNT], first[AL_ALLOCATOR_COUNT];
     struct al_floor allocated, reserved; // lowest values over the steps
+    uint64_t readings;
+    bool driver_known[AL_DRIVER_COUNT], outside_known;
+    int64_t driver_last[AL_DRIVER_COUNT], driver_most[AL_DRIVER_COUNT];
+    int64_t driver_pending; // PROCESS_USED that waits for the allocator's next reading; 0 none
+    int64_t outside_last, outside_most; // the driver's figure for the process less what torch holds
+    struct al_floor outside;
 };
+
+enum { AL_TALLY_COST_ALLOCATOR, AL_TALLY_COST_EVENTS, AL_TALLY_COSTS };
 
 struct al_tally {
     bool hello;
@@ -67,6 +76,9 @@ struct al_tally {
     uint32_t device_count;
     struct al_tally_memory memory[AL_TALLY_DEVICES];
     int64_t oom_count; // OOMS as last told, all devices
+    int64_t cost_ns[AL_TALLY_COSTS]; // of the hook's own readings
+    uint64_t cost_count[AL_TALLY_COSTS];
+    struct al_tally_host host;
 
     bool exited;
     uint16_t exit_kind; // 0 normal, 1 exception, 2 signal
@@ -96,6 +108,8 @@ bool al_tally_trains(const struct al_tally *t);
 bool al_tally_gpu_ratio(const struct al_tally *t, double *ret);
 // A number of the trainer's own closing metrics, such as "train_runtime".
 bool al_tally_metric(const struct al_tally *t, const char *key, double *ret);
+// Every how many steps the hook reads, and which share of their time that costs; false when it never did.
+bool al_tally_cost(const struct al_tally *t, int which, double *ret_every, double *ret_share);
 // Greatest ALLOCATED_PEAK of any device, in bytes; false when the allocator was never read.
 bool al_tally_peak(const struct al_tally *t, double *ret);
 

@@ -11,5 +11,6 @@
 
 int tally_suite(void);
 int floor_suite(void);
+int rises_suite(void);
 
 #endif
