@@ -40,7 +40,8 @@ enum al_phase_kind {
     X(COST, "what the hook itself spent; code: 0 allocator's figures, 1 CUDA events; a: ns; b: step")                  \
     X(DRIVER, "the collector's own: NVML on `device`; code: enum al_driver_figure; a: bytes; b: step")                 \
     X(HOST, "the collector's own: /proc; code: enum al_host_figure; device: enum al_host_moment; a: bytes; b: step")   \
-    X(ANSWER, "a request was carried out; code: enum al_request; device: -1 without CUDA; a: bytes given back; b: ns it took")
+    X(ANSWER, "a request was carried out; code: enum al_request; device: -1 without CUDA; a: bytes given back; b: ns it took") \
+    X(TOKENS, "a batch that is trained on; a: its tokens (first two dimensions of input_ids, as they are)")
 
 enum al_event_kind {
 #define X(name, help) AL_EVENT_##name,
@@ -129,6 +130,8 @@ enum al_text {
     AL_TEXT_METRICS,    // JSON object of the trainer's own closing metrics (train_runtime, ...)
     AL_TEXT_ALLOCATOR,  // "backend=native PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     AL_TEXT_ANSWER,     // a part of what a request asked for, lines and all; the ANSWER record comes behind the last
+    AL_TEXT_MODEL,      // "parameters=7615616512 trainable=20185088 attn=sdpa dtype=bfloat16 ..."
+    AL_TEXT_OPTIONS,    // the trainer's or the loader's own options: "dataloader_num_workers=0 bf16=1 ..."
     AL_TEXT_COUNT
 };
 

@@ -118,6 +118,10 @@ static void step(struct al_tally *t, int64_t at_ns, uint16_t code, int64_t numbe
         t->samples += samples;
     else
         t->samples_unknown |= code == AL_STEP_DONE;
+    // So are tokens.
+    t->tokens += t->step_tokens;
+    t->tokens_unknown |= code == AL_STEP_DONE && !t->step_tokens;
+    t->step_tokens = 0;
     t->done += code == AL_STEP_DONE;
     t->skipped += code == AL_STEP_SKIPPED;
     t->aborted += code == AL_STEP_ABORTED;
@@ -163,6 +167,10 @@ void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t c
         break;
     case AL_EVENT_STEP: step(t, at_ns, code, a, b); break;
     case AL_EVENT_EPOCH: t->epoch = a; break;
+    case AL_EVENT_TOKENS:
+        if (a > 0 && a < INT64_MAX / 4 - t->tokens - t->step_tokens && al_tally_part(t) != AL_IN_EVALUATION)
+            t->step_tokens += a;
+        break;
     case AL_EVENT_GPU_TIME: gpu_time(t, code, a, b); break;
     case AL_EVENT_MEMORY: al_tally_memory_event(t, code, device, a, b); break;
     case AL_EVENT_DRIVER: al_tally_driver_event(t, code, device, a); break;
@@ -214,6 +222,19 @@ bool al_tally_gpu_ratio(const struct al_tally *t, double *ret) {
         sum += t->gpu_ns[i];
     *ret = (double)sum / (double)t->gpu_steps / ((double)t->total.wall_ns / (double)steps);
     return true;
+}
+
+bool al_tally_word(const struct al_tally *t, enum al_text text, const char *key, char *out, size_t size) {
+    size_t len = strlen(key);
+    for (const char *p = t->text[text]; *p; p += strcspn(p, " "), p += strspn(p, " "))
+        if (strncmp(p, key, len) == 0 && p[len] == '=')
+            return al_str_copy_n(out, size, p + len + 1, strcspn(p + len + 1, " "));
+    return false;
+}
+
+bool al_tally_number(const struct al_tally *t, enum al_text text, const char *key, double *ret) {
+    char value[48];
+    return al_tally_word(t, text, key, value, sizeof value) && al_str_double(value, ret);
 }
 
 bool al_tally_metric(const struct al_tally *t, const char *key, double *ret) {

@@ -4,6 +4,7 @@
 #define AL_TALLY_TALLY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "model/event.h"
@@ -53,6 +54,8 @@ struct al_tally {
     uint64_t done, skipped, aborted, micro; // steps by their state; micro-steps are parts of a step
     int64_t samples;
     bool samples_unknown; // some step did not say how many
+    int64_t tokens, step_tokens; // of whole steps; of the one that runs
+    bool tokens_unknown;         // some step had a batch without input_ids
     uint64_t events, lost, unmatched; // unmatched: ends without a begin
 
     struct al_tally_span total;   // of whole steps: from begin_ns to step_end_ns
@@ -106,6 +109,9 @@ uint32_t al_tally_recent(const struct al_tally *t, struct al_tally_span *ret);
 bool al_tally_trains(const struct al_tally *t);
 // GPU time over wall time of the measured steps: an estimate. False when no step was measured.
 bool al_tally_gpu_ratio(const struct al_tally *t, double *ret);
+// The value of "key=value" in a text of such words; false when it is not there.
+bool al_tally_word(const struct al_tally *t, enum al_text text, const char *key, char *out, size_t size);
+bool al_tally_number(const struct al_tally *t, enum al_text text, const char *key, double *ret);
 // A number of the trainer's own closing metrics, such as "train_runtime".
 bool al_tally_metric(const struct al_tally *t, const char *key, double *ret);
 // Every how many steps the hook reads, and which share of their time that costs; false when it never did.

@@ -33,7 +33,7 @@ KINDS = names("model/event.h", "AL_EVENTS")
 PHASES = names("model/event.h", "AL_PHASES")
 FIGURES = names("model/event.h", "AL_ALLOCATOR_FIGURES")
 STATES = ["DONE", "MICRO", "SKIPPED", "ABORTED"]
-TEXTS = ["FRAMEWORK", "OUTPUT_DIR", "ERROR", "WHERE", "SOURCE", "METRICS", "ALLOCATOR", "ANSWER_TEXT"]
+TEXTS = ["FRAMEWORK", "OUTPUT_DIR", "ERROR", "WHERE", "SOURCE", "METRICS", "ALLOCATOR", "ANSWER_TEXT", "MODEL", "OPTIONS"]
 
 
 class Ring:

@@ -76,7 +76,7 @@ def test_numbers():
         from _alula_hook import words
     finally:
         sys.path.pop(0)
-    for name in ("HELLO", "EPOCH", "GPU_TIME", "MEMORY", "EXIT", "COST", "ANSWER"):
+    for name in ("HELLO", "EPOCH", "GPU_TIME", "MEMORY", "EXIT", "COST", "ANSWER", "TOKENS"):
         assert KINDS[getattr(words, name)] == name
     for name in ("DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "EVALUATION", "SAVE", "LOG"):
         assert PHASES[getattr(words, name)] == name

@@ -12,6 +12,7 @@
 #include "model/select.h"
 #include "model/snapshot.h"
 #include "model/attr.h"
+#include "model/gpu_peak.h"
 
 // Units live in names: the name of a metric ends in the word of its unit.
 static void metric_names_carry_their_unit(void **state) {
@@ -157,6 +158,29 @@ static void gpus_are_chosen_by_index_uuid_and_bus(void **state) {
     assert_int_equal(al_gpu_select_check("0,,1", item, sizeof item), AL_E_INVALID);
 }
 
+static void peaks_are_known_by_the_driver_s_name(void **state) {
+    static const struct {
+        const char *name;
+        double peak; // TFLOP/s; 0 unknown
+    } cases[] = {
+        {"NVIDIA A100-SXM4-80GB", 312}, {"NVIDIA A100-PCIE-40GB", 312}, {"A100-PCIE-40GB", 312},
+        {"NVIDIA A100-SXM4-40GB MIG 3g.20gb", 0}, {"GRID A100-10C", 0},
+        {"NVIDIA H100 80GB HBM3", 989.4}, {"NVIDIA H100 PCIe", 756}, {"NVIDIA H100 NVL", 835.5}, {"NVIDIA H100", 0},
+        {"NVIDIA H200", 989.4}, {"NVIDIA H200 NVL", 835.5}, {"NVIDIA H20", 148}, {"NVIDIA GH200 480GB", 989.4},
+        {"NVIDIA L4", 121}, {"NVIDIA L40", 181}, {"NVIDIA L40S", 362}, {"NVIDIA A10", 125}, {"NVIDIA A10G", 0},
+        {"NVIDIA RTX A6000", 154.8}, {"NVIDIA RTX 6000 Ada Generation", 364.2},
+        {"NVIDIA GeForce RTX 4090", 165.2}, {"NVIDIA GeForce RTX 4090 D", 0}, {"NVIDIA GeForce RTX 4090 Laptop GPU", 0},
+        {"NVIDIA GeForce RTX 3090 Ti", 80}, {"NVIDIA B200", 2250}, {"Tesla V100-SXM2-32GB", 0}, {"", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double peak = 0;
+        bool known = al_gpu_peak_bf16(cases[i].name, &peak);
+        assert_int_equal(known, cases[i].peak > 0);
+        assert_true(!known || peak == cases[i].peak * 1e12);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metric_names_carry_their_unit),
@@ -166,6 +190,7 @@ int main(void) {
         cmocka_unit_test(a_rank_says_its_phase_or_that_it_is_not_known),
         cmocka_unit_test(memory_of_a_process_is_summed_or_unknown),
         cmocka_unit_test(gpus_are_chosen_by_index_uuid_and_bus),
+        cmocka_unit_test(peaks_are_known_by_the_driver_s_name),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

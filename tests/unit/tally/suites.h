@@ -12,5 +12,6 @@
 int tally_suite(void);
 int floor_suite(void);
 int rises_suite(void);
+int mfu_suite(void);
 
 #endif
