@@ -89,6 +89,7 @@
     X(training, log_above, RATIO, 0.1, 0, 1, "share of wall time logging, likewise")                                   \
     X(training, evaluation_above, RATIO, 0.5, 0, 1, "share of wall time in evaluation that is mentioned")              \
     X(training, between_above, RATIO, 0.15, 0, 1, "share of wall time between steps that is a bottleneck")             \
+    X(training, other_above, RATIO, 0.15, 0, 1, "share of wall time inside steps that no phase explains, likewise")    \
     X(training, host_above, RATIO, 0.25, 0, 1, "share of wall time in which the GPU idles for want of launched work")  \
     X(training, healthy_utilization, RATIO, 0.85, 0, 1, "GPU utilisation that is healthy")                             \
     X(training, healthy_margin, RATIO, 0.05, 0, 1, "that may be missing from it")                                      \

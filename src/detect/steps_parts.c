@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which other part of the host timeline holds the GPU up: checkpoints, logging, evaluation, what lies between steps, and
-// at last the host itself, where it cannot launch as fast as the GPU computes.
+// Which other part of the host timeline holds the GPU up: checkpoints, logging, evaluation, what lies between steps or in
+// them unmarked, and at last the host itself, where it cannot launch as fast as the GPU computes.
 //
 // CUDA runs behind the host: a part may be long because the host waits in it for a busy GPU (reading the loss at a
 // step's end). What was lost in it is at most the time for which the GPU idled and nothing else accounts for.
@@ -21,25 +21,31 @@ struct part_rule {
 
 static const struct part_rule rules[] = {
     {"save", AL_IN_SAVE, offsetof(struct al_settings, training_save_above), false, AL_LEVEL_WARNING,
-     "checkpoints hold training up", "writing checkpoints",
+     "checkpoints hold training up", "goes into writing checkpoints",
      "marked where the trainer or torch.save writes; not evaluation, not logging, which are counted apart",
      "save less often (--save_steps), leave the optimizer's state out where no resuming is planned (--save_only_model true), "
      "keep fewer (--save_total_limit), or write to a local disk first"},
     {"log", AL_IN_LOG, offsetof(struct al_settings, training_log_above), true, AL_LEVEL_WARNING,
-     "logging holds training up", "logging and reporting",
+     "logging holds training up", "goes into logging and reporting",
      "marked around the trainer's own logging; time in which the host waits there for a busy GPU is not counted as lost",
      "log less often (--logging_steps), keep metrics on the GPU and read them together, and let slow reporters (network, "
      "images) work every n-th time"},
     {"evaluation", AL_IN_EVALUATION, offsetof(struct al_settings, training_evaluation_above), false, AL_LEVEL_INFO,
-     "much of the time is evaluation", "evaluation inside training",
+     "much of the time is evaluation", "is evaluation inside training",
      "it may be wanted: this says what it costs",
      "evaluate less often (--eval_steps), on fewer rows, or with a larger batch (--per_device_eval_batch_size)"},
     {"between_steps", AL_PART_BETWEEN, offsetof(struct al_settings, training_between_above), true, AL_LEVEL_WARNING,
-     "time passes between the steps", "between a step's end and the next one's begin",
+     "time passes between the steps", "lies between a step's end and the next one's begin",
      "it is neither data, forward, backward nor optimizer, and no evaluation, checkpoint or logging that is marked; time in "
      "which the host waits there for a busy GPU is not counted as lost",
      "look at what the loop does behind optimizer.step(): own logging, checkpoints or metrics, callbacks, time.sleep, "
      "locks, prints over the network; do it every n-th step or in another thread"},
+    {"own_code", AL_IN_OTHER, offsetof(struct al_settings, training_other_above), true, AL_LEVEL_WARNING,
+     "the loop's own code inside the step takes time", "passes inside the steps where no phase is known",
+     "it lies between fetching the batch and the optimizer's step and is neither forward, backward nor a checkpoint that is "
+     "marked; time in which the host waits there for a busy GPU is not counted as lost",
+     "look at what the loop does between backward() and optimizer.step(), and before forward: own metrics, copies to the "
+     "host, files, locks; do it every n-th step or in another thread"},
 };
 #define RULES (sizeof rules / sizeof *rules)
 
@@ -75,7 +81,7 @@ static void tell_part(const struct part_rule *r, const struct al_steps_view *v, 
     f->level = r->level;
     f->confidence = r->may_wait && uses_cuda(v) ? AL_CONFIDENCE_MEDIUM : AL_CONFIDENCE_HIGH;
     (void)snprintf(f->title, sizeof f->title, "%s", r->title);
-    al_steps_say(ret, AL_VERDICT_FINDING, "%s of wall time goes into %s (limit %s) over %llu steps", al_say_percent(share).s,
+    al_steps_say(ret, AL_VERDICT_FINDING, "%s of wall time %s (limit %s) over %llu steps", al_say_percent(share).s,
                  r->what, al_say_percent(limit).s, (unsigned long long)steps);
     al_steps_number(ret, "time_ratio", share, AL_UNIT_RATIO, "probe");
     al_steps_number(ret, "steps", (double)steps, AL_UNIT_COUNT, "probe");
@@ -95,7 +101,7 @@ static void judge_part(const struct al_settings *set, const struct al_steps_view
     if (above && r->may_wait && uses_cuda(v)) {
         if (!v->utilization_known) {
             al_steps_say(ret, AL_VERDICT_CANNOT_TELL,
-                         "%s of wall time goes into %s, but the host may wait there for the GPU, and its utilisation is "
+                         "%s of wall time %s, but the host may wait there for the GPU, and its utilisation is "
                          "missing: %s",
                          al_say_percent(share).s, r->what, v->utilization_missing ? v->utilization_missing : "not read");
             return;
@@ -109,7 +115,7 @@ static void judge_part(const struct al_settings *set, const struct al_steps_view
     if (above)
         tell_part(r, v, share, limit, ret);
     else
-        al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time goes into %s", al_say_percent(share).s, r->what);
+        al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time %s", al_say_percent(share).s, r->what);
 }
 
 static void tell_host_bound(const struct al_steps_view *v, double lost, struct al_steps_verdict *ret) {

@@ -176,11 +176,11 @@ static void use_gpu(struct job *j, double utilization) {
 static void test_checkpoints_logging_evaluation(void **unused) {
     (void)unused;
     static const struct {
-        enum al_phase_kind kind;
+        enum al_phase_kind kind; // "other" is what no phase names
         const char *rule;
         int level;
     } cases[] = {{AL_IN_SAVE, "save", AL_LEVEL_WARNING}, {AL_IN_LOG, "log", AL_LEVEL_WARNING},
-                 {AL_IN_EVALUATION, "evaluation", AL_LEVEL_INFO}};
+                 {AL_IN_EVALUATION, "evaluation", AL_LEVEL_INFO}, {AL_IN_OTHER, "own_code", AL_LEVEL_WARNING}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct job *j = job_new(1);
         steps_with(j, 60, cases[i].kind, 60, 0);
