@@ -268,11 +268,13 @@ int64_t alula_probe_steps(void) {
     return atomic_load(&probe.steps);
 }
 
+bool al_probe_asked(void) {
+    return atomic_load_explicit(&probe.ready, memory_order_acquire) && al_ring_writer_asked(&probe.ring) &&
+           !atomic_load_explicit(&probe.inert, memory_order_relaxed) && same_process();
+}
+
 uint32_t alula_probe_request(void) {
-    if (!atomic_load_explicit(&probe.ready, memory_order_acquire) ||
-        atomic_load_explicit(&probe.inert, memory_order_relaxed) || !same_process())
-        return 0;
-    return al_ring_writer_requests(&probe.ring) & AL_REQUEST_ALL;
+    return al_probe_asked() ? al_ring_writer_requests(&probe.ring) & AL_REQUEST_ALL : 0;
 }
 
 void alula_probe_forked(void) {

@@ -5,6 +5,7 @@
 #ifndef AL_PROBE_PROBE_H
 #define AL_PROBE_PROBE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,8 @@ AL_PROBE_EXPORT int alula_probe_state(void);
 AL_PROBE_EXPORT int64_t alula_probe_steps(void);
 // What the collector asks for since the last call, enum al_request bits; 0 as a rule, for the price of one load.
 AL_PROBE_EXPORT uint32_t alula_probe_request(void);
+// Whether a call of that would return any: inside of the probe, at each step.
+bool al_probe_asked(void);
 // Drops the inherited descriptors in a fork child (which is inert without it, too).
 AL_PROBE_EXPORT void alula_probe_forked(void);
 

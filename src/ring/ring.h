@@ -79,6 +79,8 @@ bool al_ring_writer_put_all(struct al_ring_lane *lane, const struct al_ring_reco
 bool al_ring_writer_put_text(struct al_ring_lane *lane, int64_t at_ns, uint16_t code, const char *bytes, size_t length);
 // What the reader asks for; each bit is given once. 0 in nearly every case, for the price of one load.
 uint32_t al_ring_writer_requests(struct al_ring_writer *w);
+// Whether there is any; they stay where they are.
+bool al_ring_writer_asked(const struct al_ring_writer *w);
 
 // ---- reader: lives in the collector ----
 

@@ -171,9 +171,12 @@ bool al_ring_writer_put_text(struct al_ring_lane *lane, int64_t at_ns, uint16_t 
     return true;
 }
 
+bool al_ring_writer_asked(const struct al_ring_writer *w) {
+    struct al_ring_header *h = (struct al_ring_header *)(void *)w->base;
+    return h && atomic_load_explicit(&h->request, memory_order_relaxed) != 0;
+}
+
 uint32_t al_ring_writer_requests(struct al_ring_writer *w) {
     struct al_ring_header *h = (struct al_ring_header *)(void *)w->base;
-    if (!h || !atomic_load_explicit(&h->request, memory_order_relaxed))
-        return 0;
-    return atomic_exchange_explicit(&h->request, 0, memory_order_acquire);
+    return al_ring_writer_asked(w) ? atomic_exchange_explicit(&h->request, 0, memory_order_acquire) : 0;
 }

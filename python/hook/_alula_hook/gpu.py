@@ -6,10 +6,11 @@ cost at most SHARE of the time."""
 import sys
 from time import perf_counter_ns
 
-from . import log, process, words
+from . import allocator, log, process, words
 
 SHARE = 0.001      # each, so 0.2 % together
 PENDING_MOST = 96  # pairs of events that the GPU has not reached
+TOLD_AGAIN = 64    # readings after which figures that stand still are told again: a collector may have come later
 
 
 class Gpu:
@@ -28,7 +29,12 @@ class Gpu:
         self.next_timed = 0
         self.spent = 0      # ns that this step's marks cost
         self.on = True
+        self.readings = 0
+        self.told = {}      # device: [value of each figure]
+        self.active = []    # devices with a context
+        self.figures = allocator.figures(torch)
         self.tell_devices(probe)
+        process.tell(probe, words.ALLOCATOR, allocator.describe(torch))
 
     def tell_devices(self, probe):
         parts = []
@@ -84,14 +90,18 @@ class Gpu:
             self.pending.clear()
 
     def read(self, step):
-        for device in self.devices():
-            stats = self.stats(device)
-            for code, path in enumerate(words.FIGURES):
-                value = stats
-                for key in path:
-                    value = value.get(key) if isinstance(value, dict) else None
-                if isinstance(value, int):
+        """The figures of each device: the two that trends are made of always, the others when they have changed."""
+        if self.readings % TOLD_AGAIN == 0:
+            self.told = {}
+            self.active = self.devices()
+        self.readings += 1
+        for device in self.active:
+            values = allocator.read(self.stats(device), self.figures)
+            told = self.told.get(device)
+            for code, value in values:
+                if told is None or code in allocator.ALWAYS or told.get(code) != value:
                     self.mark_probe(words.MEMORY, code, device, value, step)
+            self.told[device] = dict(values)
 
     def step_ends(self):
         if not self.on:
@@ -107,12 +117,16 @@ class Gpu:
                 self.resolve()
             after = perf_counter_ns()
             if self.timing:
-                self.next_timed = after + int((self.spent + after - now) / SHARE)
+                self.spent += after - now
+                self.next_timed = after + int(self.spent / SHARE)
+                if self.spent:
+                    self.mark_probe(words.COST, 1, -1, self.spent, self.steps())
                 self.spent = 0
             self.timing = after >= self.next_timed
             if after >= self.next_read:
                 self.read(self.steps())
-                end = perf_counter_ns()
-                self.next_read = end + int((end - after) / SHARE)
+                spent = perf_counter_ns() - after
+                self.mark_probe(words.COST, 0, -1, spent, self.steps())
+                self.next_read = after + spent + int(spent / SHARE)
         except Exception:
             self.off()

@@ -41,6 +41,8 @@ class Probe:
         self._text.argtypes = [ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
         self.steps = lib.alula_probe_steps
         self.steps.restype = ctypes.c_int64
+        self.request = lib.alula_probe_request
+        self.request.restype = ctypes.c_uint32
         self.state = lib.alula_probe_state
         self.forked = lib.alula_probe_forked
         self.forked.restype = None
