@@ -111,9 +111,9 @@ static void mask_command(struct al_run *r) {
     for (size_t i = 0; r->argv[i]; i++)
         al_buf_add(&b, r->argv[i], strlen(r->argv[i]) + 1);
     if (r->options.no_cmdline)
-        (void)al_str_copy(r->command, sizeof r->command, "the command");
+        (void)al_str_copy(r->book.job.command, sizeof r->book.job.command, "the command");
     else if (b.data && !b.failed)
-        al_command_mask(b.data, b.len, r->command, sizeof r->command);
+        al_command_mask(b.data, b.len, r->book.job.command, sizeof r->book.job.command);
     al_buf_free(&b);
 }
 
@@ -126,16 +126,22 @@ static void find_probe(struct al_run *r) {
         *name = '\0';
 }
 
-static void prepare(struct al_run *r) {
-    r->start_ns = al_monotonic_ns();
-    r->start_realtime_ns = al_realtime_ns();
-    r->cpus = al_end_cpus();
+static int prepare(struct al_run *r, const struct al_settings *settings) {
+    int result = al_book_init(&r->book, settings);
+    if (result) {
+        al_cli_error("run: %s", al_error_text(result));
+        return STATUS_FAILED;
+    }
+    pthread_mutex_init(&r->lock, NULL);
+    r->book.job.start_ns = al_monotonic_ns();
+    r->book.job.start_realtime_ns = al_realtime_ns();
+    r->book.job.cpus = al_end_cpus();
     r->oom_known = al_end_oom_kills(0, &r->oom_start) == 0;
     r->level = -1;
-    r->ranks = calloc(AL_RUN_RANKS, sizeof *r->ranks);
-    r->linked = r->ranks && al_link_open(&r->link) == 0;
+    r->linked = al_link_open(&r->link) == 0;
     find_probe(r);
     mask_command(r);
+    return 0;
 }
 
 static int start(struct al_run *r) {
@@ -154,16 +160,16 @@ static int start(struct al_run *r) {
 }
 
 static void wait_for_news(const struct al_run *r, int64_t until_ns) {
-    static struct pollfd p[1 + 1 + AL_LINK_PENDING + AL_RUN_RANKS];
+    static struct pollfd p[1 + 1 + AL_LINK_PENDING + AL_BOOK_RANKS];
     int64_t left = until_ns - al_monotonic_ns();
     uint32_t count = 1;
     p[0] = (struct pollfd){.fd = r->job.signal_fd, .events = POLLIN};
     if (r->linked)
         count += al_link_poll(&r->link, p + 1);
     // Ends are seen at once: who was first counts.
-    for (uint32_t i = 0; i < r->rank_count; i++)
-        if (!r->ranks[i]->ended && r->ranks[i]->end_fd >= 0)
-            p[count++] = (struct pollfd){.fd = r->ranks[i]->end_fd, .events = POLLIN};
+    for (uint32_t i = 0; i < r->book.rank_count; i++)
+        if (!r->ranks[i].book->ended && r->ranks[i].end_fd >= 0)
+            p[count++] = (struct pollfd){.fd = r->ranks[i].end_fd, .events = POLLIN};
     (void)poll(p, count, left > 0 ? (int)(left / AL_NS_PER_MS) + 1 : 0);
 }
 
@@ -200,13 +206,7 @@ static void finish(struct al_run *r) {
     al_run_accept(r, now);
     al_run_drain(r);
     al_run_note_ends(r, now);
-    for (uint32_t i = 0; i < r->rank_count; i++) // its own child told how it ended
-        if (r->ranks[i]->pid == r->job.pid) {
-            r->ranks[i]->status = r->job.status;
-            r->ranks[i]->status_known = r->ranks[i]->ended = true;
-            if (!r->ranks[i]->ended_ns)
-                r->ranks[i]->ended_ns = now;
-        }
+    al_run_note_job_end(r, now);
     al_run_device_stop(r);
     al_run_report(r, true);
     al_run_say_end(r);
@@ -230,25 +230,26 @@ static int run(struct al_run *r, double model_size) {
     int status = al_cli_load_config(r->options.config, &config);
     if (status)
         return status;
-    r->settings = config.settings;
     if (model_size > 0)
-        r->settings.memory_model_size = model_size;
+        config.settings.memory_model_size = model_size;
     status = r->output_dir ? make_output(r->output_dir) : 0;
+    if (!status)
+        status = prepare(r, &config.settings);
     if (status)
         return status;
-    prepare(r);
     status = start(r);
     if (status) {
         if (r->linked)
             al_link_close(&r->link);
-        free(r->ranks);
+        al_book_free(&r->book);
         return status;
     }
+    r->book.job.pid = r->job.pid;
     al_run_say_start(r);
     al_run_device_start(r);
     watch(r);
     finish(r);
-    int level = r->level > r->device.level ? r->level : r->device.level;
+    int level = r->device.level > r->level ? r->device.level : r->level;
     if (r->job.status == 0 && r->fail_on >= 0 && level >= r->fail_on)
         _exit(STATUS_FINDING);
     al_job_exit_as(&r->job);

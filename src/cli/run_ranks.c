@@ -10,35 +10,31 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "cli/run.h"
+#include "job/say.h"
 #include "launch/end.h"
 
 #define WORKERS_EVERY_NS (2 * AL_NS_PER_S)
 
-static struct al_run_rank *rank_new(const struct al_link_guest *g) {
-    struct al_run_rank *k = calloc(1, sizeof *k);
-    if (!k)
-        return NULL;
-    k->pid = g->pid;
-    k->connection_fd = g->connection_fd;
-    k->end_fd = al_end_fd(g->pid);
-    k->workers = -1;
-    al_tally_init(&k->tally);
-    if (al_ring_reader_open(g->ring_fd, &k->ring) == 0)
-        return k;
-    if (k->end_fd >= 0)
-        (void)close(k->end_fd);
-    free(k);
-    return NULL;
+static bool take_guest(struct al_run *r, const struct al_link_guest *g) {
+    struct al_ring_reader *ring;
+    if (r->book.rank_count == AL_BOOK_RANKS || al_ring_reader_open(g->ring_fd, &ring))
+        return false;
+    struct al_run_rank *k = &r->ranks[r->book.rank_count];
+    pthread_mutex_lock(&r->lock);
+    struct al_book_rank *book = al_book_add(&r->book, g->pid, g->hello.start_ticks);
+    pthread_mutex_unlock(&r->lock);
+    if (book)
+        *k = (struct al_run_rank){book, ring, g->connection_fd, al_end_fd(g->pid)};
+    else
+        al_ring_reader_free(ring); // with its descriptor
+    return book;
 }
 
 void al_run_accept(struct al_run *r, int64_t now_ns) {
     struct al_link_guest g;
     while (r->linked && al_link_take(&r->link, now_ns, &g) == 0) {
-        struct al_run_rank *k = r->rank_count < AL_RUN_RANKS ? rank_new(&g) : NULL;
-        if (k) {
-            r->ranks[r->rank_count++] = k;
+        if (take_guest(r, &g))
             continue;
-        }
         (void)close(g.ring_fd);
         (void)close(g.connection_fd);
         r->refused++;
@@ -101,58 +97,52 @@ static void sort(struct batch *b) {
     free(own != b->records ? own : other);
 }
 
-static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct batch *b) {
-    b->tally = &k->tally;
+static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct batch *b, struct al_buf *lines) {
+    struct al_tally *t = &k->book->tally;
+    b->tally = t;
     b->count = 0;
     (void)al_ring_reader_drain(k->ring, take, b);
-    al_tally_lost(&k->tally, al_ring_reader_lost(k->ring) + b->dropped);
+    al_tally_lost(t, al_ring_reader_lost(k->ring) + b->dropped);
     sort(b);
     for (size_t i = 0; i < b->count; i++) {
         const struct al_ring_record *e = &b->records[i];
-        al_tally_event(&k->tally, e->at_ns, e->kind, e->code, e->device, e->a, e->b);
-        if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && leads)
-            al_run_say_step(r, k);
+        al_tally_event(t, e->at_ns, e->kind, e->code, e->device, e->a, e->b);
+        if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && leads &&
+            al_tally_steps(t) % r->log_every == 0)
+            al_book_say_step(&r->book, k->book, lines);
     }
 }
 
 void al_run_drain(struct al_run *r) {
     struct batch b = {0};
-    int64_t begin = 0, end = 0;
-    const struct al_run_rank *leader = al_run_leader(r);
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        struct al_run_rank *k = r->ranks[i];
-        if (!k)
-            continue;
-        const struct al_tally *t = &k->tally;
-        drain(r, k, !leader || leader == k, &b);
-        if (t->begin_ns && (!begin || t->begin_ns < begin))
-            begin = t->begin_ns;
-        if (al_tally_steps(t) && t->step_end_ns > end)
-            end = t->step_end_ns;
-        if (t->device_count)
-            atomic_store(&r->device.cuda_seen, true);
-    }
+    struct al_buf lines = AL_BUF_INIT;
+    pthread_mutex_lock(&r->lock);
+    const struct al_book_rank *leader = al_book_leader(&r->book);
+    for (uint32_t i = 0; i < r->book.rank_count; i++)
+        drain(r, &r->ranks[i], !leader || leader == r->ranks[i].book, &b, &lines);
+    al_book_counted(&r->book);
+    pthread_mutex_unlock(&r->lock);
     free(b.records);
-    atomic_store(&r->device.begin_ns, begin);
-    atomic_store(&r->device.end_ns, end);
+    al_run_print(&lines);
 }
 
 static bool has_ended(const struct al_run_rank *k) {
     struct pollfd p = {.fd = k->end_fd, .events = POLLIN};
     if (k->end_fd >= 0)
         return poll(&p, 1, 0) > 0;
-    return kill(k->pid, 0) < 0 && errno == ESRCH;
+    return kill(k->book->pid, 0) < 0 && errno == ESRCH;
 }
 
 void al_run_note_ends(struct al_run *r, int64_t now_ns) {
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        struct al_run_rank *k = r->ranks[i];
-        if (k->ended || !has_ended(k))
+    for (uint32_t i = 0; i < r->book.rank_count; i++) {
+        struct al_run_rank *k = &r->ranks[i];
+        int status = 0;
+        if (k->book->ended || !has_ended(k))
             continue;
-        k->ended = true;
-        k->ended_ns = now_ns;
-        if (!k->status_known)
-            k->status_known = al_end_status(k->end_fd, k->pid, &k->status);
+        bool known = !k->book->status_known && al_end_status(k->end_fd, k->book->pid, &status);
+        pthread_mutex_lock(&r->lock);
+        al_book_rank_ended(k->book, now_ns, known, status);
+        pthread_mutex_unlock(&r->lock);
         if (k->connection_fd >= 0)
             (void)close(k->connection_fd);
         k->connection_fd = -1;
@@ -161,14 +151,29 @@ void al_run_note_ends(struct al_run *r, int64_t now_ns) {
 
 void al_run_note_orphan(void *user, pid_t pid, int status) {
     struct al_run *r = user;
-    for (uint32_t i = r->rank_count; i > 0; i--) {
-        struct al_run_rank *k = r->ranks[i - 1];
+    for (uint32_t i = r->book.rank_count; i > 0; i--) {
+        struct al_book_rank *k = r->ranks[i - 1].book;
         if (k->pid != pid || k->status_known)
             continue;
+        pthread_mutex_lock(&r->lock);
         k->status_known = true;
         k->status = status;
+        pthread_mutex_unlock(&r->lock);
         return;
     }
+}
+
+void al_run_note_job_end(struct al_run *r, int64_t now_ns) {
+    uint64_t kills;
+    pthread_mutex_lock(&r->lock);
+    r->book.job.ended = true;
+    r->book.job.status = r->job.status;
+    if (r->oom_known && al_end_oom_kills(0, &kills) == 0 && kills > r->oom_start)
+        r->book.job.oom_kills = kills - r->oom_start;
+    for (uint32_t i = 0; i < r->book.rank_count; i++)
+        if (r->ranks[i].book->pid == r->job.pid)
+            al_book_rank_ended(r->ranks[i].book, now_ns, true, r->job.status);
+    pthread_mutex_unlock(&r->lock);
 }
 
 // A worker is a child with the rank's own command line (forked), or one that torch has named.
@@ -202,51 +207,13 @@ void al_run_look_for_workers(struct al_run *r, int64_t now_ns) {
     if (now_ns - r->workers_looked_ns < WORKERS_EVERY_NS || al_fs_root("/", &root))
         return;
     r->workers_looked_ns = now_ns;
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        struct al_run_rank *k = r->ranks[i];
+    for (uint32_t i = 0; i < r->book.rank_count; i++) {
+        struct al_book_rank *k = r->ranks[i].book;
         if (k->ended || !al_tally_trains(&k->tally))
             continue;
         int32_t workers = count_workers(root, k->pid);
         if (workers > k->workers)
-            k->workers = workers;
+            k->workers = workers; // only this thread reads it
     }
     (void)close(root);
-}
-
-uint32_t al_run_view(const struct al_run *r, bool live, struct al_steps_rank *ranks, struct al_steps_view *ret) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        const struct al_run_rank *k = r->ranks[i];
-        if (al_tally_trains(&k->tally))
-            ranks[count++] = (struct al_steps_rank){&k->tally, k->tally.rank, k->pid, k->workers};
-    }
-    *ret = (struct al_steps_view){.ranks = ranks, .count = count, .live = live, .cpus = r->cpus};
-    return count;
-}
-
-const struct al_run_rank *al_run_leader(const struct al_run *r) {
-    const struct al_run_rank *found = NULL;
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        const struct al_run_rank *k = r->ranks[i];
-        if (!al_tally_trains(&k->tally))
-            continue;
-        if (!found || (k->tally.rank >= 0 && (found->tally.rank < 0 || k->tally.rank < found->tally.rank)))
-            found = k;
-    }
-    return found;
-}
-
-void al_run_ranks_free(struct al_run *r) {
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        struct al_run_rank *k = r->ranks[i];
-        al_ring_reader_free(k->ring);
-        if (k->connection_fd >= 0)
-            (void)close(k->connection_fd);
-        if (k->end_fd >= 0)
-            (void)close(k->end_fd);
-        free(k);
-    }
-    free(r->ranks);
-    r->ranks = NULL;
-    r->rank_count = 0;
 }

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics_report.json from what was counted.
+// metrics_report.json: where it goes, and its writing.
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "alula-version.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "cli/run.h"
-#include "cli/run_end.h"
 #include "export/report.h"
+#include "job/fill.h"
 #include "launch/output_dir.h"
 
-#define GIB 1073741824.0
-
 const char *al_run_output_dir(const struct al_run *r, const char **ret_source) {
-    const struct al_run_rank *leader = al_run_leader(r);
+    const struct al_book_rank *leader = al_book_leader(&r->book);
     *ret_source = "--output-dir";
     if (r->output_dir)
         return r->output_dir;
@@ -30,238 +26,33 @@ const char *al_run_output_dir(const struct al_run *r, const char **ret_source) {
     return named;
 }
 
-static void put(struct al_report *p, int key, bool known, double value, const char *confidence, const char *source) {
-    struct al_report_figure *f = &p->figures[key];
-    f->known = known;
-    f->value = value;
-    f->confidence = confidence;
-    (void)al_str_copy(f->source, sizeof f->source, source);
-}
-
-// The trainer's own closing figure where it told one: the two must not contradict each other.
-static void put_speed(struct al_report *p, const struct al_tally *t, int key, const char *name, bool known, double value,
-                      const char *source) {
-    double own;
-    if (t && al_tally_metric(t, name, &own))
-        put(p, key, true, own, "exact", "the trainer's own closing metrics");
-    else
-        put(p, key, known, value, "exact", source);
-}
-
-static double samples_of_all(const struct al_run *r, bool *ret_known) {
-    double sum = 0;
-    *ret_known = true;
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        const struct al_tally *t = &r->ranks[i]->tally;
-        if (!al_tally_steps(t))
-            continue;
-        *ret_known &= !t->samples_unknown && t->samples > 0;
-        sum += (double)t->samples;
-    }
-    return sum;
-}
-
-static void put_speeds(struct al_report *p, const struct al_run *r) {
-    const struct al_run_rank *leader = al_run_leader(r);
-    const struct al_tally *t = leader ? &leader->tally : NULL;
-    double seconds = t ? (double)t->total.wall_ns / 1e9 : 0;
-    bool steps = t && al_tally_steps(t) && seconds > 0, samples_known;
-    double samples = samples_of_all(r, &samples_known);
-    const char *none = !t ? "no process told of training steps" : "no step ended";
-    put_speed(p, t, AL_REPORT_train_runtime, "train_runtime", steps, seconds,
-              steps ? "from the first step's begin to the last step's end" : none);
-    put_speed(p, t, AL_REPORT_train_steps_per_second, "train_steps_per_second", steps,
-              steps ? (double)t->done / seconds : 0, steps ? "optimizer steps over train_runtime" : none);
-    put_speed(p, t, AL_REPORT_train_samples_per_second, "train_samples_per_second", steps && samples_known,
-              steps ? samples / seconds : 0,
-              !steps ? none : samples_known ? "samples of all ranks over train_runtime" : "batch sizes were not told");
-}
-
-static void put_device(struct al_report *p, struct al_run *r) {
-    struct al_run_utilization u;
-    double peak = 0, most = -1;
-    al_run_utilization(r, &u);
-    put(p, AL_REPORT_gpu_avg_utilization_percent, u.known, u.mean * 100, "exact", u.why);
-    put(p, AL_REPORT_gpu_max_utilization_percent, u.known, u.max * 100, "exact", u.why);
-    for (uint32_t i = 0; i < r->rank_count; i++)
-        if (al_tally_peak(&r->ranks[i]->tally, &peak) && peak > most)
-            most = peak;
-    put(p, AL_REPORT_gpu_peak_memory_allocated_gb, most >= 0, most / GIB, "exact",
-        most >= 0 ? "torch's allocator, greatest rank and device, in GiB" : "no process told of a CUDA allocator");
-}
-
-static void put_shares(struct al_report *p, struct al_run *r, struct al_steps_rank *ranks) {
-    struct al_steps_view view;
-    struct al_steps_communication c;
-    double data = 0;
-    (void)al_run_view(r, false, ranks, &view);
-    bool known = al_steps_share(&view, AL_IN_DATA, true, &data);
-    put(p, AL_REPORT_data_loading_time_ratio, known, data, "exact",
-        known ? "waiting for data over wall time of all steps, all ranks" : "no step ended");
-    al_steps_communication(&view, &c);
-    put(p, AL_REPORT_communication_time_ratio, known && c.known, c.ratio, c.ratio > 0 ? "inferred" : "exact",
-        known ? c.source : "no step ended");
-}
-
-struct storage {
-    struct al_steps_rank ranks[AL_RUN_RANKS];
-    struct al_report_gpu gpus[AL_GPU_MAX];
-    struct al_steps_verdict verdicts[AL_STEPS_VERDICTS];
-    struct al_report_verdict verdict_rows[AL_STEPS_VERDICTS];
-    struct al_report_rank *rows;
-    struct al_report_memory *memory; // AL_TALLY_DEVICES a row
-    char (*ended)[700];
-};
-
-static void put_memory(struct al_report_rank *row, const struct al_tally *t, struct al_report_memory *memory) {
-    row->memory = memory;
-    row->memory_count = t->device_count;
-    for (uint32_t d = 0; d < t->device_count; d++) {
-        memory[d].device = t->memory[d].device;
-        for (int f = 0; f < AL_ALLOCATOR_COUNT; f++) {
-            memory[d].known[f] = t->memory[d].known[f];
-            memory[d].last[f] = (double)t->memory[d].last[f];
-            memory[d].most[f] = (double)t->memory[d].most[f];
-        }
-    }
-}
-
-static void put_times(struct al_report_rank *row, const struct al_tally *t) {
-    uint64_t steps = al_tally_steps(t);
-    row->wall_seconds = (double)t->total.wall_ns / 1e9;
-    row->step_mean_seconds = steps ? row->wall_seconds / (double)steps : 0;
-    row->step_least_seconds = (double)t->shortest_ns / 1e9;
-    row->step_most_seconds = (double)t->longest_ns / 1e9;
-    row->part_count = AL_PART_COUNT;
-    for (int i = 0; i < AL_PART_COUNT; i++) {
-        row->part_words[i] = al_part_word(i);
-        row->part_seconds[i] = (double)t->total.part_ns[i] / 1e9;
-        row->after_seconds[i] = (double)t->current.part_ns[i] / 1e9;
-    }
-    row->gpu_known = al_tally_gpu_ratio(t, &row->gpu_ratio);
-    row->gpu_steps = t->gpu_steps;
-    for (int i = 0; i < AL_PHASE_COUNT; i++) {
-        row->gpu_words[i] = al_part_word(i);
-        row->gpu_seconds[i] = (double)t->gpu_ns[i] / 1e9;
-    }
-}
-
-static void put_rank(const struct al_run *r, const struct al_run_rank *k, struct al_report_rank *row,
-                     struct al_report_memory *memory, char *ended, size_t size) {
-    const struct al_tally *t = &k->tally;
-    *row = (struct al_report_rank){.rank = t->rank,
-                                   .world = t->world,
-                                   .epoch = t->epoch,
-                                   .pid = k->pid,
-                                   .framework = t->text[AL_TEXT_FRAMEWORK],
-                                   .step_source = t->text[AL_TEXT_SOURCE],
-                                   .error = t->text[AL_TEXT_ERROR],
-                                   .where = t->text[AL_TEXT_WHERE],
-                                   .done = t->done,
-                                   .skipped = t->skipped,
-                                   .aborted = t->aborted,
-                                   .micro = t->micro,
-                                   .lost = t->lost,
-                                   .samples_known = t->samples > 0 && !t->samples_unknown,
-                                   .samples = (double)t->samples,
-                                   .ended = "",
-                                   .phase = al_part_word((int)al_tally_phase(t)),
-                                   .step = al_tally_steps(t) ? t->step : -1};
-    put_times(row, t);
-    put_memory(row, t, memory);
-    if (k->ended && !al_run_ended_well(k)) {
-        al_run_cause(r, k, ended, size);
-        row->ended = ended;
-    }
-}
-
-static void put_gpus(struct al_report *p, struct al_run *r, struct al_report_gpu *rows) {
-    struct al_run_device *d = &r->device;
-    for (uint32_t i = 0; i < d->gpu_count; i++) {
-        const struct al_run_gpu *g = &d->gpus[i];
-        rows[i] = (struct al_report_gpu){.uuid = g->uuid,
-                                         .name = g->name,
-                                         .index = g->index,
-                                         .used_by_job = g->used_by_job,
-                                         .utilization_known = g->covered_ns > 0,
-                                         .utilization_mean = g->covered_ns > 0 ? g->ratio_ns / g->covered_ns : 0,
-                                         .utilization_max = g->max,
-                                         .covered_seconds = g->covered_ns / 1e9,
-                                         .memory_known = g->memory_known,
-                                         .memory_most = g->memory_most,
-                                         .memory_total = g->memory_total};
-    }
-    p->gpus = rows;
-    p->gpu_count = d->gpu_count;
-    p->device_missing = d->started && d->open ? NULL : d->missing;
-}
-
-static void put_verdicts(struct al_report *p, struct al_run *r, struct storage *s) {
-    static const char *const words[] = {"nothing found", "finding", "too little data", "cannot tell"};
-    p->verdict_count = al_run_verdicts(r, s->verdicts);
-    for (uint32_t i = 0; i < p->verdict_count; i++)
-        s->verdict_rows[i] = (struct al_report_verdict){s->verdicts[i].rule, words[s->verdicts[i].verdict],
-                                                        &s->verdicts[i].finding};
-    p->verdicts = s->verdict_rows;
-}
-
-static void fill(struct al_report *p, struct al_run *r, struct storage *s) {
-    put_speeds(p, r);
-    put_device(p, r);
-    put_shares(p, r, s->ranks);
-    for (uint32_t i = 0; i < r->rank_count; i++) {
-        const struct al_run_rank *k = r->ranks[i];
-        if (al_tally_trains(&k->tally)) {
-            put_rank(r, k, &s->rows[p->rank_count], s->memory + (size_t)p->rank_count * AL_TALLY_DEVICES,
-                     s->ended[p->rank_count], sizeof s->ended[0]);
-            p->rank_count++;
-        }
-    }
-    p->ranks = s->rows;
-    put_verdicts(p, r, s);
-}
-
-static void write_report(struct al_run *r, struct al_report *p, struct storage *s, const char *folder) {
-    struct al_buf b = AL_BUF_INIT;
-    fill(p, r, s);
-    pthread_mutex_lock(&r->device.lock);
-    put_gpus(p, r, s->gpus);
-    al_report_json(&b, p);
-    pthread_mutex_unlock(&r->device.lock);
-    int result = al_report_write(&b, folder);
+static void write_report(struct al_run *r, const struct al_buf *b, const char *folder, bool finished) {
+    int result = al_report_write(b, folder);
     // A trainer that saved nothing has made no folder.
-    if (result == AL_E_NOENT && p->finished && al_fs_make_folder(folder, 0777) == 0)
-        result = al_report_write(&b, folder);
-    if (result && p->finished)
+    if (result == AL_E_NOENT && finished && al_fs_make_folder(folder, 0777) == 0)
+        result = al_report_write(b, folder);
+    if (result && finished)
         al_cli_error("run: %s/metrics_report.json: %s", folder, errno ? strerror(errno) : al_error_text(result));
     if (!result)
         (void)al_str_copy(r->written, sizeof r->written, folder);
-    al_buf_free(&b);
 }
 
 void al_run_report(struct al_run *r, bool finished) {
-    struct al_report p = {.version = AL_VERSION,
-                          .command = r->command,
-                          .started_realtime_ns = r->start_realtime_ns,
-                          .written_realtime_ns = al_realtime_ns(),
-                          .finished = finished,
-                          .runtime_seconds = (double)(al_monotonic_ns() - r->start_ns) / 1e9};
-    char end[96] = "";
-    const char *folder = al_run_output_dir(r, &p.output_dir_source);
-    struct storage *s = folder ? calloc(1, sizeof *s) : NULL;
-    if (!s)
+    struct al_book_report report = {.version = AL_VERSION,
+                                    .finished = finished,
+                                    .written_realtime_ns = al_realtime_ns(),
+                                    .runtime_seconds = (double)(al_monotonic_ns() - r->book.job.start_ns) / 1e9};
+    struct al_buf b = AL_BUF_INIT;
+    const char *folder = al_run_output_dir(r, &report.output_dir_source);
+    if (!folder)
         return;
-    size_t rows = r->rank_count ? r->rank_count : 1;
-    s->rows = calloc(rows, sizeof *s->rows);
-    s->memory = calloc(rows * AL_TALLY_DEVICES, sizeof *s->memory);
-    s->ended = calloc(rows, sizeof *s->ended);
-    if (finished)
-        al_run_status_words(r->job.status, end, sizeof end);
-    p.job_end = end;
-    if (s->rows && s->memory && s->ended)
-        write_report(r, &p, s, folder);
-    free(s->rows);
-    free(s->memory);
-    free(s->ended);
-    free(s);
+    pthread_mutex_lock(&r->lock);
+    int result = al_book_report_json(&r->book, &report, &b);
+    pthread_mutex_unlock(&r->lock);
+    // A network file system may take its time: nobody waits for the lock meanwhile.
+    if (!result)
+        write_report(r, &b, folder, finished);
+    else if (finished)
+        al_cli_error("run: metrics_report.json: %s", al_error_text(result));
+    al_buf_free(&b);
 }

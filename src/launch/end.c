@@ -94,22 +94,6 @@ bool al_end_descends(pid_t pid, pid_t ancestor) {
     return pid == ancestor;
 }
 
-void al_end_signal(int number, char *out, size_t size) {
-    static const char *const names[] = {
-        [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",   [SIGTRAP] = "SIGTRAP",
-        [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",   [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1",
-        [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2", [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM",
-        [SIGXCPU] = "SIGXCPU", [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
-    const char *name = NULL;
-    for (int i = 1; i < (int)(sizeof names / sizeof *names) && !name; i++)
-        if (i == number)
-            name = names[i];
-    if (name)
-        (void)snprintf(out, size, "%s", name);
-    else
-        (void)snprintf(out, size, "signal %d", number);
-}
-
 // "oom_kill N" of a flat keyed file.
 static int keyed(int root, const char *path, const char *key, uint64_t *ret) {
     char text[1024], word[24];

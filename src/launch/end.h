@@ -14,8 +14,6 @@ int al_end_fd(pid_t pid);
 bool al_end_status(int pidfd, pid_t pid, int *ret_status);
 // Whether `pid` stands below `ancestor` in the process tree.
 bool al_end_descends(pid_t pid, pid_t ancestor);
-// Signal name ("SIGKILL"), or "signal N" for unnamed ones.
-void al_end_signal(int number, char *out, size_t size);
 
 // Kills by the kernel's out-of-memory killer so far in the cgroup of `pid` (0: alula's own), v2 or v1. AL_E_NOENT where
 // it cannot be read.

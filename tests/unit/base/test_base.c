@@ -3,6 +3,7 @@
 #include <locale.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "base/dl.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "base/units.h"
 
@@ -214,6 +216,19 @@ static void missing_symbols_are_named(void **state) {
     assert_string_equal(missing, "al_no_such");
 }
 
+static void signals_have_names(void **state) {
+    (void)state;
+    char name[32];
+    al_signal_word(SIGKILL, name, sizeof name);
+    assert_string_equal(name, "SIGKILL");
+    al_signal_word(SIGXFSZ, name, sizeof name);
+    assert_string_equal(name, "SIGXFSZ");
+    al_signal_word(40, name, sizeof name);
+    assert_string_equal(name, "signal 40");
+    al_signal_word(-1, name, sizeof name);
+    assert_string_equal(name, "signal -1");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_have_text_and_status),
@@ -225,6 +240,7 @@ int main(void) {
         cmocka_unit_test(quantities_need_their_unit),
         cmocka_unit_test(files_are_read_below_the_root),
         cmocka_unit_test(virtual_time_stands_until_it_is_turned),
+        cmocka_unit_test(signals_have_names),
         cmocka_unit_test(missing_symbols_are_named),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -36,19 +36,6 @@ static void test_how_a_process_ended(void **unused) {
         (void)close(fd);
 }
 
-static void test_names_of_signals(void **unused) {
-    (void)unused;
-    char name[32];
-    al_end_signal(SIGKILL, name, sizeof name);
-    assert_string_equal(name, "SIGKILL");
-    al_end_signal(SIGXFSZ, name, sizeof name);
-    assert_string_equal(name, "SIGXFSZ");
-    al_end_signal(40, name, sizeof name);
-    assert_string_equal(name, "signal 40");
-    al_end_signal(-1, name, sizeof name);
-    assert_string_equal(name, "signal -1");
-}
-
 static void test_cpus(void **unused) {
     (void)unused;
     double cpus = al_end_cpus();
@@ -69,7 +56,7 @@ static void test_output_dir_of_a_command(void **unused) {
 }
 
 int end_suite(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_how_a_process_ended), cmocka_unit_test(test_names_of_signals),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_how_a_process_ended),
                                        cmocka_unit_test(test_cpus), cmocka_unit_test(test_output_dir_of_a_command)};
     return cmocka_run_group_tests_name("end", tests, NULL, NULL);
 }

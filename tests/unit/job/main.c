@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites.h"
+
+int main(void) {
+    return test_book();
+}

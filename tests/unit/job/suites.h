@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef AL_TEST_JOB_SUITES_H
+#define AL_TEST_JOB_SUITES_H
+
+int test_book(void);
+
+#endif
