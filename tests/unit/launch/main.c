@@ -2,5 +2,5 @@
 #include "suites.h"
 
 int main(void) {
-    return link_suite() + end_suite() + board_suite();
+    return link_suite() + end_suite() + board_suite() + inject_suite();
 }

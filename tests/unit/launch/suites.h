@@ -12,5 +12,6 @@
 int link_suite(void);
 int end_suite(void);
 int board_suite(void);
+int inject_suite(void);
 
 #endif
