@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "detect/advice.h"
 #include "detect/say.h"
 #include "detect/steps_part.h"
 
@@ -134,36 +135,6 @@ int al_steps_workers(double cpus, uint32_t local_ranks) {
 
 // ---- waiting for data ----
 
-static bool uses_trainer(const struct al_steps_view *v) {
-    for (uint32_t i = 0; i < v->count; i++)
-        if (strstr(v->ranks[i].tally->text[AL_TEXT_SOURCE], "Trainer"))
-            return true;
-    return false;
-}
-
-static void advise_workers(const struct al_steps_view *v, struct al_finding *f) {
-    int32_t workers = -1;
-    int want = al_steps_workers(v->cpus, v->count);
-    const char *option = uses_trainer(v) ? "--dataloader_num_workers " : "DataLoader(num_workers=";
-    const char *close = uses_trainer(v) ? "" : ")";
-    for (uint32_t i = 0; i < v->count; i++)
-        if (v->ranks[i].workers > workers)
-            workers = v->ranks[i].workers;
-    if (workers >= want) {
-        (void)snprintf(f->advice, sizeof f->advice,
-                       "%d workers a rank run already and %.3g cores are all that %u rank%s have: more workers will not help. "
-                       "Make a sample cheaper (tokenise or decode once beforehand, cache, faster storage) or give the job "
-                       "more cores", workers, v->cpus, v->count, v->count == 1 ? "" : "s");
-        return;
-    }
-    (void)snprintf(f->advice, sizeof f->advice,
-                   "%s%d%s: this node gives the job %.3g cores for %u rank%s%s; with it %s. If it still waits, make a sample "
-                   "cheaper (tokenise or decode once beforehand)", option, want, close, v->cpus, v->count,
-                   v->count == 1 ? "" : "s", workers == 0 ? ", and no worker process runs now" : "",
-                   uses_trainer(v) ? "--dataloader_pin_memory true and --dataloader_prefetch_factor 2 to 4"
-                                   : "pin_memory=True, prefetch_factor 2 to 4");
-}
-
 static int64_t worst_rank(const struct al_steps_view *v, int part, double *ret) {
     int64_t worst = -1;
     *ret = -1;
@@ -211,7 +182,7 @@ static void judge_data(const struct al_settings *set, const struct al_steps_view
     (void)snprintf(f->considered, sizeof f->considered,
                    "the time is measured in the training process around its data iterator; evaluation, checkpoints and "
                    "logging are counted apart, and the first step is left out");
-    advise_workers(v, f);
+    (void)al_advice_rule(v, ret->rule, f->advice, sizeof f->advice);
 }
 
 // ---- communication ----
@@ -283,10 +254,11 @@ static void judge_health(const struct al_settings *set, const struct al_steps_vi
 uint32_t al_steps_judge(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,
                         uint32_t max) {
     uint32_t count = 2;
-    if (!set->training_enabled || max < 3)
+    if (!set->training_enabled || max < 4)
         return 0;
     judge_data(set, v, &ret[0]);
     judge_communication(set, v, &ret[1]);
+    al_steps_settings(v, &ret[count++]);
     bool found = ret[0].verdict == AL_VERDICT_FINDING || ret[1].verdict == AL_VERDICT_FINDING;
     count += al_steps_parts(set, v, found, ret + count, max - count - 1);
     count += al_steps_allocated(set, v, ret + count, max - count - 1);

@@ -23,6 +23,7 @@ struct al_steps_view {
     bool utilization_known;
     double utilization;              // mean of the job's GPUs while it trained
     const char *utilization_missing; // why it is not known
+    const char *command;             // the job's, masked, words separated by blanks; NULL unknown
 };
 
 // How much time is exposed communication. world: ranks of the job.

@@ -18,6 +18,9 @@ bool al_steps_lasts(const struct al_steps_view *v, int part, double share, doubl
 // Wall time that was judged, in seconds, summed over ranks; and steps.
 double al_steps_wall(const struct al_steps_view *v, uint64_t *ret_steps);
 
+// Settings that the trainer told and that are known to be slow.
+void al_steps_settings(const struct al_steps_view *v, struct al_steps_verdict *ret);
+
 uint32_t al_steps_allocated(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,
                             uint32_t max);
 // Checkpoints, logging, evaluation, time between steps, and the host itself; found: another rule has found where time goes.

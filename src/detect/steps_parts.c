@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "detect/advice.h"
 #include "detect/say.h"
 #include "detect/steps_part.h"
 
@@ -23,17 +24,17 @@ static const struct part_rule rules[] = {
     {"save", AL_IN_SAVE, offsetof(struct al_settings, training_save_above), false, AL_LEVEL_WARNING,
      "checkpoints hold training up", "goes into writing checkpoints",
      "marked where the trainer or torch.save writes; not evaluation, not logging, which are counted apart",
-     "save less often (--save_steps), leave the optimizer's state out where no resuming is planned (--save_only_model true), "
-     "keep fewer (--save_total_limit), or write to a local disk first"},
+     "save less often, leave the optimizer's state out where no resuming is planned, or write to a local disk first and copy in "
+     "another thread"},
     {"log", AL_IN_LOG, offsetof(struct al_settings, training_log_above), true, AL_LEVEL_WARNING,
      "logging holds training up", "goes into logging and reporting",
      "marked around the trainer's own logging; time in which the host waits there for a busy GPU is not counted as lost",
-     "log less often (--logging_steps), keep metrics on the GPU and read them together, and let slow reporters (network, "
+     "log less often, keep metrics on the GPU and read them together, and let slow reporters (network, "
      "images) work every n-th time"},
     {"evaluation", AL_IN_EVALUATION, offsetof(struct al_settings, training_evaluation_above), false, AL_LEVEL_INFO,
      "much of the time is evaluation", "is evaluation inside training",
      "it may be wanted: this says what it costs",
-     "evaluate less often (--eval_steps), on fewer rows, or with a larger batch (--per_device_eval_batch_size)"},
+     "evaluate less often, on fewer rows, or with a larger batch"},
     {"between_steps", AL_PART_BETWEEN, offsetof(struct al_settings, training_between_above), true, AL_LEVEL_WARNING,
      "time passes between the steps", "lies between a step's end and the next one's begin",
      "it is neither data, forward, backward nor optimizer, and no evaluation, checkpoint or logging that is marked; time in "
@@ -88,7 +89,8 @@ static void tell_part(const struct part_rule *r, const struct al_steps_view *v, 
     if (v->utilization_known)
         al_steps_number(ret, "gpu_utilization", v->utilization, AL_UNIT_RATIO, "nvml");
     (void)snprintf(f->considered, sizeof f->considered, "%s", r->considered);
-    (void)snprintf(f->advice, sizeof f->advice, "%s", r->advice);
+    if (!al_advice_rule(v, r->rule, f->advice, sizeof f->advice))
+        (void)snprintf(f->advice, sizeof f->advice, "%s", r->advice);
 }
 
 static void judge_part(const struct al_settings *set, const struct al_steps_view *v, const struct part_rule *r,
@@ -135,10 +137,7 @@ static void tell_host_bound(const struct al_steps_view *v, double lost, struct a
     (void)snprintf(f->considered, sizeof f->considered,
                    "waiting for data, collectives, checkpoints, logging and evaluation account for less; which of small kernels "
                    "and synchronisation it is needs the kernel timeline");
-    (void)snprintf(f->advice, sizeof f->advice,
-                   "either kernels are small (larger micro-batches, torch.compile or CUDA graphs, a fused optimizer: "
-                   "AdamW(fused=True), --optim adamw_torch_fused), or the step synchronises (.item(), .cpu(), printing a "
-                   "tensor, masks that index by values): read such values every n-th step");
+    (void)al_advice_rule(v, ret->rule, f->advice, sizeof f->advice);
 }
 
 // Last of the rules on time: what nothing else accounts for.

@@ -80,7 +80,7 @@ static void test_no_advice_that_would_not_help(void **unused) {
     struct job *j = job_new(1);
     steps(j, 0, 40, 50, 0);
     al_tally_text(&j->tally[0], AL_TEXT_SOURCE, "transformers.Trainer", 20);
-    assert_non_null(strstr(judge(j, "data_wait")->finding.advice, "--dataloader_num_workers 15"));
+    assert_non_null(strstr(judge(j, "data_wait")->finding.advice, "TrainingArguments(dataloader_num_workers=15)"));
     j->ranks[0].workers = 15;
     const char *advice = judge(j, "data_wait")->finding.advice;
     assert_null(strstr(advice, "num_workers"));

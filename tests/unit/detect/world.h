@@ -77,5 +77,6 @@ int contexts_suite(void);
 int host_memory_suite(void);
 int sensor_suite(void);
 int steps_suite(void);
+int advice_suite(void);
 
 #endif
