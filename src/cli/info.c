@@ -9,6 +9,7 @@
 #include "export/jsonl.h"
 #include "model/gpu.h"
 #include "model/process.h"
+#include "model/rank.h"
 #include "store/store.h"
 
 struct info {
@@ -21,7 +22,7 @@ struct info {
 
 static const char help[] =
     "Usage: alula info FILE [--json]\n"
-    "Tells what a recording holds: span, gaps, resolution, GPUs, processes, findings, size.\n\n"
+    "Tells what a recording holds: span, gaps, resolution, GPUs, processes, ranks, findings, size.\n\n"
     "  --json    one JSON document\n"
     "  --help    this text\n\n"
     "Examples:\n"
@@ -88,6 +89,36 @@ static int on_gpu(void *user, int64_t first_ns, const void *what) {
     al_term_string(&x->b, g->name);
     al_buf_str(&x->b, "  ");
     al_term_string(&x->b, g->uuid);
+    al_buf_char(&x->b, '\n');
+    return 0;
+}
+
+static void known_int(struct al_buf *b, const char *key, int32_t v) {
+    al_buf_printf(b, v < 0 ? ",\"%s\":null" : ",\"%s\":%d", key, (int)v);
+}
+
+static int on_rank(void *user, int64_t first_ns, const void *what) {
+    struct info *x = user;
+    const struct al_rank *r = what;
+    item(x);
+    if (x->json) {
+        al_buf_printf(&x->b, "\"pid\":%d", (int)r->pid);
+        known_int(&x->b, "rank", r->rank);
+        known_int(&x->b, "local_rank", r->local_rank);
+        known_int(&x->b, "world_size", r->world);
+        al_buf_str(&x->b, ",\"first_seen\":");
+        put_when(x, first_ns);
+        al_buf_str(&x->b, ",\"source\":");
+        al_json_string(&x->b, r->source);
+        al_buf_char(&x->b, '}');
+        return 0;
+    }
+    if (r->rank < 0)
+        al_buf_str(&x->b, "rank ?");
+    else
+        al_buf_printf(&x->b, r->world > 0 ? "rank %d of %d" : "rank %d", (int)r->rank, (int)r->world);
+    al_buf_printf(&x->b, "  pid %d  ", (int)r->pid);
+    al_term_string(&x->b, r->source);
     al_buf_char(&x->b, '\n');
     return 0;
 }
@@ -195,6 +226,9 @@ static void head_text(struct info *x, const char *path) {
                   i->closed ? "closed in order" : "not closed: still written, or cut off");
     al_buf_printf(b, "  %lld ticks, %lld GPU samples, %lld processes, %lld findings, %lld gaps\n", (long long)i->ticks,
                   (long long)i->gpu_samples, (long long)i->processes, (long long)i->findings, (long long)i->gaps);
+    if (i->ranks)
+        al_buf_printf(b, "  %lld ranks, %lld marks in %lld bytes\n", (long long)i->ranks, (long long)i->marks,
+                      (long long)i->mark_bytes);
     al_buf_str(b, "  size ");
     put_bytes(b, i->file_bytes);
     al_buf_str(b, ", of which chunks ");
@@ -235,6 +269,7 @@ static void head_json(struct info *x, const char *path) {
     al_buf_printf(b, ",\"ticks\":%lld,\"gpu_samples\":%lld,\"plain_ticks\":%lld,\"file_bytes\":%lld,\"chunk_bytes\":%lld",
                   (long long)i->ticks, (long long)i->gpu_samples, (long long)i->plain_ticks, (long long)i->file_bytes,
                   (long long)i->chunk_bytes);
+    al_buf_printf(b, ",\"marks\":%lld,\"mark_bytes\":%lld", (long long)i->marks, (long long)i->mark_bytes);
     al_buf_str(b, ",\n\"resolutions\":[");
     for (int level = 0; level < 3; level++) {
         static const double widths[] = {0, 10, 60};
@@ -260,6 +295,12 @@ static int print(struct info *x, const char *path) {
     if (!result)
         result = al_store_processes(x->store, on_process, x);
     end_part(x);
+    if (x->json || x->i.ranks) {
+        part(x, "Ranks", "ranks");
+        if (!result)
+            result = al_store_ranks(x->store, on_rank, x);
+        end_part(x);
+    }
     part(x, "Findings", "findings");
     if (!result)
         result = al_store_findings(x->store, -1, INT64_MAX, on_finding, x);

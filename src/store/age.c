@@ -141,6 +141,9 @@ static const char unused_rows[] = "DELETE FROM process_gpus WHERE first_t < ?1 A
 static const char unused_processes[] = "DELETE FROM processes WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks"
                                        " WHERE kind=4) AND id NOT IN (SELECT process FROM process_samples)";
 
+static const char unused_ranks[] = "DELETE FROM ranks WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks"
+                                   " WHERE kind=6) AND id NOT IN (SELECT process_rank FROM rank_samples)";
+
 static int forget(struct al_writer *w, int64_t limit) {
     static const char *const statements[] = {
         "DELETE FROM chunks WHERE block IN (SELECT id FROM blocks WHERE end_ns <= ?1 AND level >= 0)",
@@ -152,6 +155,8 @@ static int forget(struct al_writer *w, int64_t limit) {
         "DELETE FROM xids WHERE t < ?1 AND EXISTS (SELECT 1 FROM xids x WHERE x.gpu=xids.gpu AND x.code=xids.code AND x.t>xids.t)",
         unused_rows,
         unused_processes,
+        unused_ranks,
+        "DELETE FROM marks WHERE until_ns < ?1",
         "DELETE FROM blocks WHERE end_ns <= ?1 AND level >= 0 AND id NOT IN (SELECT block FROM chunks)",
     };
     int64_t old = -1;

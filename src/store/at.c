@@ -173,6 +173,14 @@ static int take_lasting(struct al_store *s, const struct al_loaded *l, const str
     }
     if (l->part->kind == AL_STORE_ROW)
         return take_row(s, l, row, w, ret);
+    if (l->part->kind == AL_STORE_RANK) {
+        struct al_rank *rank = al_snapshot_add_rank(ret);
+        if (!rank)
+            return AL_E_NOMEM;
+        *rank = *(const struct al_rank *)l->info;
+        take_values(s, l->part, row, w, rank->m);
+        return 0;
+    }
     struct al_proc *p = al_snapshot_add_proc(ret);
     if (!p)
         return AL_E_NOMEM;
@@ -243,7 +251,7 @@ int al_store_at(struct al_store *s, int64_t after_ns, int64_t at_ns, struct al_s
     int result = take_gpus(s, &w, ret);
     for (uint32_t i = 0; i < s->loaded_count && !result; i++) {
         uint8_t kind = s->loaded[i].part->kind;
-        if (kind == AL_STORE_NODE || kind == AL_STORE_PROC || kind == AL_STORE_ROW)
+        if (kind == AL_STORE_NODE || kind == AL_STORE_PROC || kind == AL_STORE_ROW || kind == AL_STORE_RANK)
             result = take_lasting(s, &s->loaded[i], &w, ret);
     }
     if (!result && !w.thinned)
@@ -297,6 +305,8 @@ static void shift_all(struct al_snapshot *s, int64_t by_ns) {
     shift(s->node.m, AL_NODE_METRIC_COUNT, by_ns);
     for (uint32_t i = 0; i < s->proc_count; i++)
         shift(s->procs[i].m, AL_PROC_METRIC_COUNT, by_ns);
+    for (uint32_t i = 0; i < s->rank_count; i++)
+        shift(s->ranks[i].m, AL_RANK_METRIC_COUNT, by_ns);
     for (uint32_t i = 0; i < s->row_count; i++) {
         struct al_proc_gpu *r = &s->rows[i];
         struct al_value *const all[] = {&r->memory_bytes,  &r->sm_ratio,   &r->memory_ratio, &r->encoder_ratio,

@@ -129,6 +129,10 @@ static const char fixed[] =
     "CREATE TABLE evidence(finding INTEGER, name TEXT, value REAL, unit TEXT, source TEXT);"
     "CREATE INDEX evidence_finding ON evidence(finding);"
     "CREATE TABLE verdicts(t INTEGER, rule TEXT, key TEXT, verdict TEXT, why TEXT);"
+    "CREATE TABLE mark_processes(id INTEGER PRIMARY KEY, pid INTEGER, start_ticks INTEGER, rank INTEGER,"
+    " local_rank INTEGER, world INTEGER);"
+    "CREATE TABLE marks(id INTEGER PRIMARY KEY, process INTEGER, t INTEGER, until_ns INTEGER, count INTEGER, bytes BLOB);"
+    "CREATE INDEX marks_process ON marks(process);"
     "CREATE TABLE sample_ranges(t INTEGER, gpu INTEGER, metric TEXT, min REAL, max REAL);";
 
 static void table_of_kind(struct al_buf *b, uint8_t kind) {

@@ -11,7 +11,8 @@
 #include "store/store.h"
 
 #define AL_STORE_APPLICATION 0x414c554c // "ALUL"
-#define AL_STORE_SCHEMA 1
+#define AL_STORE_SCHEMA 2
+#define AL_STORE_SCHEMA_RANKS 2 // ranks and marks
 
 void al_db_say(struct al_store_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // An SQLite result as an al_error with the reason said (`what`: a path or verb); 0 for OK, ROW, DONE.

@@ -5,6 +5,7 @@
 
 #include "model/node.h"
 #include "model/process.h"
+#include "model/rank.h"
 #include "store/db.h"
 
 #define FIELD(type, letter, member) {#member, letter, offsetof(struct type, member), sizeof(((struct type *)0)->member)}
@@ -35,6 +36,12 @@ static const struct al_entity_field row_fields[] = {
     F('t', driver_name),
 #undef F
 };
+static const struct al_entity_field rank_fields[] = {
+#define F(letter, member) FIELD(al_rank, letter, member)
+    F('i', pid), F('l', start_ticks), F('i', job), F('i', rank), F('i', local_rank), F('i', world), F('i', device),
+    F('t', source),
+#undef F
+};
 
 #define TABLE(array) array, sizeof(array) / sizeof((array)[0])
 const struct al_entity_kind al_entity_kinds[AL_STORE_KINDS] = {
@@ -42,6 +49,7 @@ const struct al_entity_kind al_entity_kinds[AL_STORE_KINDS] = {
     [AL_STORE_NODE] = {"nodes", TABLE(node_fields), sizeof(struct al_node)},
     [AL_STORE_PROC] = {"processes", TABLE(proc_fields), sizeof(struct al_proc)},
     [AL_STORE_ROW] = {"process_gpus", TABLE(row_fields), sizeof(struct al_row_info)},
+    [AL_STORE_RANK] = {"ranks", TABLE(rank_fields), sizeof(struct al_rank)},
 };
 
 bool al_entity_equal(uint8_t kind, const void *a, const void *b) {

@@ -201,6 +201,13 @@ int al_store_processes(struct al_store *s, al_store_entity_fn *fn, void *user) {
                                          " ORDER BY 2, pid", fn, user);
 }
 
+int al_store_ranks(struct al_store *s, al_store_entity_fn *fn, void *user) {
+    if (s->schema < AL_STORE_SCHEMA_RANKS)
+        return 0;
+    return each_entity(s, AL_STORE_RANK, "SELECT MAX(id), MIN(first_t) FROM ranks GROUP BY pid, start_ticks"
+                                         " ORDER BY 2, rank, pid", fn, user);
+}
+
 static int64_t ask(struct al_store *s, const char *sql) {
     int64_t value = 0;
     (void)al_db_ints(s->db, sql, NULL, 0, &value, 0, NULL);
@@ -243,6 +250,11 @@ void al_store_info(struct al_store *s, struct al_store_info *ret) {
     ret->processes = ask(s, "SELECT COUNT(*) FROM (SELECT DISTINCT pid, start_ticks FROM processes)");
     ret->findings = ask(s, "SELECT COUNT(*) FROM findings WHERE phase='began'");
     ret->gaps = ask(s, "SELECT COUNT(*) FROM gaps");
+    if (s->schema >= AL_STORE_SCHEMA_RANKS) {
+        ret->ranks = ask(s, "SELECT COUNT(*) FROM (SELECT DISTINCT pid, start_ticks FROM ranks)");
+        ret->marks = ask(s, "SELECT SUM(count) FROM marks");
+        ret->mark_bytes = ask(s, "SELECT SUM(LENGTH(bytes)) FROM marks");
+    }
     ret->chunk_bytes = ask(s, "SELECT SUM(LENGTH(bytes)) FROM chunks");
     ret->schema = (int)ask(s, "PRAGMA user_version");
     take_levels(s, ret);

@@ -129,3 +129,7 @@ int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user) {
     (void)s, (void)fn, (void)user;
     return refuse(NULL);
 }
+int al_store_ranks(struct al_store *s, al_store_entity_fn *fn, void *user) {
+    (void)s, (void)fn, (void)user;
+    return refuse(NULL);
+}

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "model/node.h"
 #include "model/process.h"
+#include "model/rank.h"
 #include "store/column.h"
 
 #define NUMBERS_MAX (4u << 20) // of one part: 32 MiB
@@ -42,14 +43,21 @@ static struct al_metric_info proc_metrics[AL_PROC_METRIC_COUNT] = {
 #undef X
 };
 
+static struct al_metric_info rank_metrics[AL_RANK_METRIC_COUNT] = {
+#define X(id, name, unit, kind, help) {#id, name, AL_UNIT_##unit, AL_KIND_##kind, 0, "", "", ""},
+    AL_RANK_METRICS(X)
+#undef X
+};
+
 #define TABLE(array) array, sizeof(array) / sizeof((array)[0])
 const struct al_store_kind al_store_kinds[AL_STORE_KINDS] = {
-    [AL_STORE_TICK] = {"ticks", NULL, TABLE(tick_extras), NULL, 0},
-    [AL_STORE_GPU] = {"samples", "gpu", TABLE(gpu_extras), al_gpu_metrics, AL_GPU_METRIC_COUNT},
-    [AL_STORE_FRESH] = {"driver_samples", "gpu", TABLE(fresh_extras), NULL, 0},
-    [AL_STORE_NODE] = {"node_samples", "node", TABLE(gone_extras), node_metrics, AL_NODE_METRIC_COUNT},
-    [AL_STORE_PROC] = {"process_samples", "process", TABLE(proc_extras), proc_metrics, AL_PROC_METRIC_COUNT},
-    [AL_STORE_ROW] = {"process_gpu_samples", "process_gpu", TABLE(gone_extras), TABLE(row_metrics)},
+    [AL_STORE_TICK] = {"ticks", NULL, TABLE(tick_extras), NULL, 0, 1},
+    [AL_STORE_GPU] = {"samples", "gpu", TABLE(gpu_extras), al_gpu_metrics, AL_GPU_METRIC_COUNT, 1},
+    [AL_STORE_FRESH] = {"driver_samples", "gpu", TABLE(fresh_extras), NULL, 0, 1},
+    [AL_STORE_NODE] = {"node_samples", "node", TABLE(gone_extras), node_metrics, AL_NODE_METRIC_COUNT, 1},
+    [AL_STORE_PROC] = {"process_samples", "process", TABLE(proc_extras), proc_metrics, AL_PROC_METRIC_COUNT, 1},
+    [AL_STORE_ROW] = {"process_gpu_samples", "process_gpu", TABLE(gone_extras), TABLE(row_metrics), 1},
+    [AL_STORE_RANK] = {"rank_samples", "process_rank", TABLE(gone_extras), rank_metrics, AL_RANK_METRIC_COUNT, 2},
 };
 
 // ---- layouts ----
@@ -229,6 +237,7 @@ static double rounded(double v, enum al_unit unit) {
     switch (unit) {
     case AL_UNIT_RATIO:
     case AL_UNIT_SECONDS:
+    case AL_UNIT_PER_SECOND:
         return fabs(v) < 1e9 ? nearbyint(v * 1e6) / 1e6 + 0.0 : v;
     case AL_UNIT_BYTES_PER_SECOND:
         return fabs(v) < 1e15 ? nearbyint(v) + 0.0 : v;

@@ -16,7 +16,8 @@
 #define AL_STORE_ROWS_MAX (1u << 20)
 #define AL_STORE_LAYOUTS_MAX 20000u
 
-enum al_kind { AL_STORE_TICK, AL_STORE_GPU, AL_STORE_FRESH, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW, AL_STORE_KINDS };
+enum al_kind { AL_STORE_TICK, AL_STORE_GPU, AL_STORE_FRESH, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW, AL_STORE_RANK,
+               AL_STORE_KINDS };
 
 // Extras of the kinds, by position.
 enum { AL_TICK_REALTIME, AL_TICK_INTERVAL, AL_TICK_JITTER, AL_TICK_GROUPS, AL_TICK_HUNG, AL_TICK_HUNG_SINCE };
@@ -24,6 +25,7 @@ enum { AL_GPU_POSITION, AL_GPU_PARENT, AL_GPU_STATE, AL_GPU_PROCESSES, AL_GPU_PR
 enum { AL_FRESH_AT, AL_FRESH_RATIO };
 enum { AL_PROC_GONE, AL_PROC_STATE };
 enum { AL_ROW_GONE };
+enum { AL_RANK_GONE };
 enum { AL_PART_NODE_GONE };
 
 struct al_store_extra {
@@ -37,6 +39,7 @@ struct al_store_kind {
     uint32_t extra_count;
     const struct al_metric_info *metrics; // this program's
     uint32_t metric_count;
+    int since; // schema that brought the table
 };
 extern const struct al_store_kind al_store_kinds[AL_STORE_KINDS];
 

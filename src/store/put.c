@@ -287,6 +287,18 @@ static int put_process_gpu(struct al_writer *w, const struct al_snapshot *s, uin
     return put_change(w, AL_STORE_ROW, live, t);
 }
 
+static int put_rank(struct al_writer *w, const struct al_snapshot *s, uint32_t i, int64_t t) {
+    struct al_live *live = NULL;
+    bool added;
+    int result = live_get(w, AL_STORE_RANK, i, &s->ranks[i], t, &live, &added);
+    if (result)
+        return result;
+    memset(w->row->extra, 0, sizeof w->row->extra);
+    al_row_pack(w->row, s->ranks[i].m, al_store_kinds[AL_STORE_RANK].metrics, AL_RANK_METRIC_COUNT, w->start_ns,
+                together(s));
+    return put_change(w, AL_STORE_RANK, live, t);
+}
+
 // Entities that this tick did not have: their last row says so.
 static int put_gone(struct al_writer *w, uint8_t kind, int64_t t) {
     struct al_lives *all = &w->lives[kind];
@@ -339,7 +351,9 @@ int al_writer_put_tick(struct al_writer *w, const struct al_snapshot *s, int64_t
         result = put_proc(w, s, i, t);
     for (uint32_t i = 0; i < s->row_count && !result; i++)
         result = put_process_gpu(w, s, i, t);
-    static const uint8_t kinds[] = {AL_STORE_GPU, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW};
+    for (uint32_t i = 0; i < s->rank_count && !result; i++)
+        result = put_rank(w, s, i, t);
+    static const uint8_t kinds[] = {AL_STORE_GPU, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW, AL_STORE_RANK};
     for (size_t i = 0; i < sizeof kinds && !result; i++)
         result = put_gone(w, kinds[i], t);
     return result;

@@ -13,7 +13,7 @@
 
 #define BLOCKS_MAX 1000000
 
-static void note_damage(struct al_store *s, const char *what, const char *why) {
+void al_store_note_damage(struct al_store *s, const char *what, const char *why) {
     if (s->damage++ == 0)
         al_db_say(&s->first_damage, "%s%s%s", what, why && *why ? ": " : "", why ? why : "");
 }
@@ -64,7 +64,7 @@ static int load_chunk(struct al_store *s, sqlite3_stmt *st, struct al_parts *par
     if (result || p->kind != kind || p->metrics > s->names.count[p->kind]) {
         char what[64];
         (void)snprintf(what, sizeof what, "chunk %lld is damaged", (long long)sqlite3_column_int64(st, 3));
-        note_damage(s, what, NULL);
+        al_store_note_damage(s, what, NULL);
         al_part_free(p);
         return 0;
     }
@@ -93,18 +93,20 @@ static int load_chunks(struct al_store *s, const struct al_block *b, struct al_p
     if (result == AL_E_NOMEM)
         return result;
     if (result)
-        note_damage(s, "some chunks cannot be read", e.text);
+        al_store_note_damage(s, "some chunks cannot be read", e.text);
     return 0;
 }
 
 static int load_plain(struct al_store *s, const struct al_block *b, struct al_parts *parts) {
     for (int kind = 0; kind < AL_STORE_KINDS; kind++) {
         struct al_store_error e = {{0}};
+        if (al_store_kinds[kind].since > s->schema)
+            continue;
         int result = al_db_rows(s->db, (uint8_t)kind, -1, b->start_ns, b->end_ns, &s->layouts, &s->names, parts, &e);
         if (result == AL_E_NOMEM)
             return result;
         if (result)
-            note_damage(s, "some rows cannot be read", e.text);
+            al_store_note_damage(s, "some rows cannot be read", e.text);
     }
     return 0;
 }
@@ -150,7 +152,7 @@ static int adopt(struct al_store *s, struct al_parts *parts) {
             if (!l->info || al_entity_load(s->db, p->kind, p->entity, l->info, &e) != 0) {
                 free(l->info);
                 l->info = NULL;
-                note_damage(s, "a row names what is not there", e.text);
+                al_store_note_damage(s, "a row names what is not there", e.text);
                 continue;
             }
         }
@@ -262,6 +264,7 @@ static int check_kind(struct al_store *s, struct al_store_error *e) {
                   AL_STORE_SCHEMA);
         return AL_E_FORMAT;
     }
+    s->schema = (int)version;
     return 0;
 }
 

@@ -38,11 +38,13 @@ struct al_store {
     const struct al_part *ticks;
     int64_t shown[AL_GPU_MAX]; // gpu ids by position of the last al_store_at
     uint32_t shown_count;
+    int schema;
     uint32_t damage;
     struct al_store_error first_damage;
     char *meta;
 };
 
+void al_store_note_damage(struct al_store *s, const char *what, const char *why);
 // Loads a block unless it is there already. What can't be read is left out and counted.
 int al_store_load(struct al_store *s, uint32_t block);
 // The block with start <= t, or UINT32_MAX.

@@ -34,7 +34,7 @@ struct al_store_options {
 
 // What the writer did so far.
 struct al_store_stats {
-    uint64_t ticks, gpu_samples, findings;
+    uint64_t ticks, gpu_samples, findings, marks;
     int64_t file_bytes; // with the journal
     int64_t chunk_bytes, chunk_gpu_samples; // full-resolution GPU chunks written by this session
 };
@@ -63,7 +63,8 @@ struct al_store_process {
     int32_t rank, local_rank, world; // -1 when unknown
 };
 // Marks of one process in the order in which they came, times on the clock of the snapshots. They may come from any thread
-// and before the first tick; they are written with the next commit. AL_E_NOMEM, or what the writer failed of.
+// and before the first tick; they are written with the next commit. AL_E_NOMEM, AL_E_TOOBIG when nothing is written
+// any more.
 int al_store_marks(struct al_sink *sink, const struct al_store_process *who, const struct al_mark *marks, size_t count);
 int al_store_mark_text(struct al_sink *sink, const struct al_store_process *who, int64_t at_ns, uint16_t code,
                        const char *text, size_t len);
@@ -76,7 +77,8 @@ struct al_store *al_store_free(struct al_store *s);
 
 struct al_store_info {
     int64_t start_realtime_ns, duration_ns, interval_ns;
-    int64_t ticks, gpu_samples, processes, findings, gaps;
+    int64_t ticks, gpu_samples, processes, findings, gaps, ranks;
+    int64_t marks, mark_bytes;                        // compressed
     int64_t plain_ticks;                              // in plain tables
     int64_t level_ns[3];                              // time covered at full, 10 s and 1 min
     int64_t level_rows[3], level_bytes[3];            // GPU chunks: rows and compressed bytes by resolution
@@ -112,16 +114,17 @@ typedef int al_store_verdict_fn(void *user, int64_t at_ns, const char *rule, con
                                 const char *why);
 int al_store_verdicts(struct al_store *s, al_store_verdict_fn *fn, void *user);
 
-// All marks: those of one process in the order in which they came, processes interleaved by seconds; times since the
-// recording's start (before it: negative), to 1 us. `text` is NULL but for AL_EVENT_TEXT: `len` bytes, then a NUL.
+// All marks: those of one process in the order in which they came, processes merged by time; times since the recording's
+// start (before it: negative), they and durations to 1 us. `text` is NULL but for AL_EVENT_TEXT: `len` bytes, then a NUL.
 typedef int al_store_mark_fn(void *user, const struct al_store_process *who, const struct al_mark *mark, const char *text,
                              size_t len);
 int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user);
 
-// Rows of the tables of GPUs and processes, the latest of each UUID or (pid, start). `what` is a struct al_gpu_info or al_proc.
+// Rows of the tables of GPUs and processes, the latest of each UUID or (pid, start). `what` is a struct al_gpu_info, al_proc or al_rank.
 typedef int al_store_entity_fn(void *user, int64_t first_ns, const void *what);
 int al_store_gpus(struct al_store *s, al_store_entity_fn *fn, void *user);
 int al_store_processes(struct al_store *s, al_store_entity_fn *fn, void *user);
+int al_store_ranks(struct al_store *s, al_store_entity_fn *fn, void *user);
 
 // A source over [from_ns, to_ns] (to_ns 0: the end). The store stays the caller's and must outlive it.
 int al_store_source(struct al_store *s, int64_t from_ns, int64_t to_ns, struct al_source **ret);

@@ -128,6 +128,8 @@ static int write_meta(struct al_writer *w) {
 static struct al_writer *writer_free(struct al_writer *w) {
     if (w) {
         al_writer_put_done(w);
+        al_writer_marks_done(w);
+        pthread_mutex_destroy(&w->marks_lock);
         (void)sqlite3_close(w->db);
         if (w->lock_fd >= 0)
             (void)close(w->lock_fd);
@@ -167,7 +169,9 @@ static int begin(struct al_writer *w) {
 static int commit(struct al_writer *w) {
     if (!w->in_transaction)
         return 0;
-    int result = al_db_exec(w->db, "COMMIT", &w->why);
+    int result = al_writer_put_marks(w);
+    if (!result)
+        result = al_db_exec(w->db, "COMMIT", &w->why);
     if (!result) {
         w->in_transaction = false;
         w->last_commit_ns = al_monotonic_ns();
@@ -264,6 +268,7 @@ int al_store_writer(const struct al_store_options *o, struct al_sink **ret, stru
     w->sink.ops = &store_ops;
     w->o = *o;
     w->lock_fd = -1;
+    pthread_mutex_init(&w->marks_lock, NULL);
     w->path = strdup(o->path);
     w->row = calloc(1, sizeof *w->row);
     w->o.block_ns = o->block_ns ? o->block_ns : 10 * MINUTE;
@@ -289,9 +294,21 @@ int al_store_writer(const struct al_store_options *o, struct al_sink **ret, stru
     return 0;
 }
 
+// Marks of a job that ended before the first tick count from the first of them.
+static int start_without_tick(struct al_writer *w) {
+    int64_t now = al_monotonic_ns(), realtime = al_realtime_ns();
+    if (w->started || !al_writer_marks_start(w, &w->start_ns))
+        return 0;
+    w->started = true;
+    w->start_realtime_ns = realtime - (now - w->start_ns);
+    return al_writer_meta_int(w, "start_realtime_ns", w->start_realtime_ns);
+}
+
 static int finish(struct al_writer *w) {
     const int64_t end[] = {w->block, w->last_t + 1};
     int result = begin(w);
+    if (!result)
+        result = start_without_tick(w);
     if (!result && w->block)
         result = al_db_ints(w->db, "UPDATE blocks SET end_ns=?2 WHERE id=?1", end, 2, NULL, 0, &w->why);
     if (!result)

@@ -3,6 +3,8 @@
 #ifndef AL_STORE_WRITER_H
 #define AL_STORE_WRITER_H
 
+#include <pthread.h>
+
 #include "model/finding.h"
 #include "store/db.h"
 
@@ -58,6 +60,9 @@ struct al_writer {
     bool column[AL_STORE_KINDS][AL_STORE_METRICS_MAX]; // metrics that have a column
     int metric_order[AL_STORE_KINDS][AL_STORE_METRICS_MAX], metric_count[AL_STORE_KINDS];
     struct al_aging aging;
+    pthread_mutex_t marks_lock; // of what follows: marks come from any thread
+    struct al_marked *marked;   // processes
+    uint32_t marked_count, marked_cap;
     struct al_store_stats stats;
 };
 
@@ -77,6 +82,11 @@ int al_writer_note_text(struct al_writer *w, const char *text, int64_t *ret_id);
 int al_writer_note_attrs(struct al_writer *w, uint32_t position, int64_t gpu);
 int al_writer_note_xids(struct al_writer *w, struct al_live *live, const struct al_gpu *g, int64_t t);
 int al_writer_note_finding(struct al_writer *w, const struct al_snapshot *s, const struct al_finding *f);
+
+// put_marks.c
+int al_writer_put_marks(struct al_writer *w);
+bool al_writer_marks_start(struct al_writer *w, int64_t *ret_ns); // time of the earliest that waits
+void al_writer_marks_done(struct al_writer *w);
 
 // age.c
 int al_writer_age(struct al_writer *w, int64_t now);

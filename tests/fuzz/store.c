@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Odd inputs are a chunk's bytes; even ones are patches (offset, length, bytes) on a small sound recording, which is then
+// Inputs that begin with an m are a row of marks, other odd ones a chunk's bytes; even ones are patches (offset, length, bytes) on a small sound recording, which is then
 // read from end to end. Whatever comes out, nothing is read or written where it must not be.
 #include <fcntl.h>
 #include <stdint.h>
@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "store/db.h"
+#include "store/marks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -46,6 +47,10 @@ static void made_tick(struct al_snapshot *s, int i)
     p->pid = r->pid = 4300;
     p->alive = true;
     p->m[0] = al_value_ok(1 + i % 3, s->monotonic_ns);
+    struct al_rank *rank = al_snapshot_add_rank(s);
+    check(rank);
+    rank->pid = 4300;
+    rank->m[AL_RANK_STEP] = al_value_ok(i / 3, s->monotonic_ns);
     r->memory_bytes = al_value_ok(1e9 + i, s->monotonic_ns);
 }
 
@@ -61,6 +66,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     check(s && al_store_writer(&o, &sink, &e) == 0);
     for (int i = 0; i < 160; i++) {
         made_tick(s, i);
+        const struct al_store_process who = {.pid = 4300};
+        const struct al_mark mark = {s->monotonic_ns, AL_EVENT_STEP, 0, -1, i, 8};
+        check(al_store_marks(sink, &who, &mark, 1) == 0 && al_store_mark_text(sink, &who, s->monotonic_ns, 0, "t", 1) == 0);
         struct al_finding f = {.rule = "memory", .key = "memory/GPU-1", .title = "t", .evidence_count = 1};
         check(sink->ops->tick(sink, s) == 0 && (i % 40 || sink->ops->finding(sink, s, &f) == 0));
     }
@@ -89,6 +97,29 @@ static void chunk(const uint8_t *data, size_t size)
     al_part_free(p);
     al_part_free(again);
     al_buf_free(&b);
+}
+
+static void marks(const uint8_t *data, size_t size)
+{
+    struct al_marks m = {0}, again = {0};
+    struct al_buf b = AL_BUF_INIT;
+    if (al_marks_decode(data, size, &m) != 0)
+        return;
+    check(al_marks_encode(&m, m.count, 0, &b) == 0);
+    check(al_marks_decode((const uint8_t *)b.data, b.len, &again) == 0);
+    check(again.count == m.count && again.text.len == m.text.len);
+    check(!m.text.len || memcmp(again.text.data, m.text.data, m.text.len) == 0);
+    for (uint32_t i = 0; i < m.count; i++)
+        check(memcmp(&again.list[i], &m.list[i], sizeof m.list[i]) == 0);
+    al_marks_done(&m);
+    al_marks_done(&again);
+    al_buf_free(&b);
+}
+
+static int on_mark(void *user, const struct al_store_process *who, const struct al_mark *mark, const char *text, size_t len)
+{
+    (void)user, (void)who;
+    return mark->kind != AL_EVENT_TEXT || (text && text[len] == '\0') ? 0 : -1;
 }
 
 static int on_finding(void *user, int64_t at_ns, const struct al_finding *f)
@@ -121,6 +152,8 @@ static void read_all(void)
         (void)al_store_findings(s, -1, INT64_MAX, on_finding, NULL);
         (void)al_store_gpus(s, on_entity, NULL);
         (void)al_store_processes(s, on_entity, NULL);
+        (void)al_store_ranks(s, on_entity, NULL);
+        (void)al_store_read_marks(s, on_mark, NULL);
     }
     al_store_free(s);
     al_snapshot_free(snapshot);
@@ -151,7 +184,9 @@ static void patched(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size && data[0] & 1)
+    if (size && data[0] == 'm')
+        marks(data + 1, size - 1);
+    else if (size && data[0] & 1)
         chunk(data + 1, size - 1);
     else if (size)
         patched(data + 1, size - 1);

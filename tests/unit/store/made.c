@@ -98,6 +98,26 @@ static void make_process(struct al_snapshot *s, int i) {
     r->sm_ratio = al_value_none(AL_STATUS_UNSUPPORTED);
 }
 
+// Rank 0 is there from the third tick on and says later how its steps are known.
+static void make_rank(struct al_snapshot *s, int i) {
+    struct al_rank *r = al_snapshot_add_rank(s);
+    assert_non_null(r);
+    r->pid = 4300;
+    r->start_ticks = 77;
+    r->job = 4200;
+    r->rank = r->local_rank = r->device = 0;
+    r->world = 2;
+    (void)al_str_copy(r->source, sizeof r->source, i < 6 ? "" : "torch.optim hook");
+    int64_t step = s->monotonic_ns - (i % 4) * TICK; // a step takes four ticks
+    r->m[AL_RANK_STEP] = al_value_ok(i / 4, step);
+    r->m[AL_RANK_PHASE] = al_value_ok(i % 4 ? AL_IN_FORWARD : AL_RANK_BETWEEN, step);
+    r->m[AL_RANK_TRAINING] = al_value_ok(1, step);
+    r->m[AL_RANK_STEP_RATE] = al_value_ok(0.5, step);
+    r->m[AL_RANK_SHARE_DATA] = al_value_ok((i / 4 % 10) / 16.0, step);
+    r->m[AL_RANK_ALLOCATED] = al_value_ok(1e9 + 512 * (i / 4), step);
+    r->m[AL_RANK_EPOCH] = al_value_none(AL_STATUS_UNREAD);
+}
+
 void made_tick(struct al_snapshot *s, int i) {
     al_snapshot_clear(s);
     s->tick = (uint64_t)i + 1;
@@ -115,6 +135,8 @@ void made_tick(struct al_snapshot *s, int i) {
         make_process(s, i);
     if (i >= 120)
         s->procs[0].start_ticks = 99;
+    if (i >= 3)
+        make_rank(s, i);
     if (i == 50) {
         (void)al_str_copy(s->hung_call, sizeof s->hung_call, "nvmlDeviceGetPowerUsage");
         s->hung_since_ns = s->monotonic_ns - 3 * S;

@@ -16,6 +16,7 @@ int test_chunk(void);
 int test_file(void);
 int test_replay(void);
 int test_age(void);
+int test_marks(void);
 
 // ---- made.c: sessions to record ----
 

@@ -58,14 +58,53 @@ static void test_newer_and_damaged(void **state) {
     const char *path = made_path(state, "x.alula");
     const struct al_store_options o = {.path = path};
     made_recording(&o, 10);
-    change(path, "PRAGMA user_version=2");
-    refused(path, AL_E_FORMAT, "written by a newer alula (schema 2; this one reads up to 1)");
-    change(path, "PRAGMA user_version=1; DROP TABLE blocks");
+    change(path, "PRAGMA user_version=3");
+    refused(path, AL_E_FORMAT, "written by a newer alula (schema 3; this one reads up to 2)");
+    change(path, "PRAGMA user_version=2; DROP TABLE blocks");
     refused(path, AL_E_FORMAT, "no such table: blocks");
     (void)unlink(path);
     made_recording(&o, 10);
     assert_int_equal(truncate(path, 9000), 0);
     refused(path, AL_E_FORMAT, "damaged");
+}
+
+static int no_mark(void *user, const struct al_store_process *who, const struct al_mark *mark, const char *text, size_t len) {
+    (void)user, (void)who, (void)mark, (void)text, (void)len;
+    return -1;
+}
+
+static int no_rank(void *user, int64_t first_ns, const void *what) {
+    (void)user, (void)first_ns, (void)what;
+    return -1;
+}
+
+// What schema 2 added is not there in a file of schema 1, and the rest is read as before.
+static void test_older(void **state) {
+    const char *path = made_path(state, "x.alula");
+    const struct al_store_options o = {.path = path, .block_ns = 5 * S, .plain_ns = 1 * S};
+    struct al_store *s = NULL;
+    struct al_store_error e;
+    struct al_store_info info;
+    struct al_snapshot *now = al_snapshot_new();
+    made_recording(&o, 60);
+    change(path, "PRAGMA user_version=1; DROP TABLE ranks; DROP TABLE rank_samples; DROP TABLE marks; DROP TABLE mark_processes;"
+                 "DELETE FROM metrics WHERE kind=6; DELETE FROM chunks WHERE kind=6; DELETE FROM layouts WHERE kind=6");
+    assert_int_equal(al_store_open(path, &s, &e), 0);
+    for (int i = 0; i < 60; i++) {
+        al_snapshot_clear(now);
+        assert_int_equal(al_store_at(s, i * TICK - 1, i * TICK, now), 0);
+        assert_int_equal(now->gpu_count, 2);
+        assert_int_equal(now->proc_count, 1);
+        assert_int_equal(now->rank_count, 0);
+    }
+    al_store_info(s, &info);
+    assert_int_equal(info.schema, 1);
+    assert_int_equal(info.ranks, 0);
+    assert_int_equal(al_store_read_marks(s, no_mark, NULL), 0);
+    assert_int_equal(al_store_ranks(s, no_rank, NULL), 0);
+    assert_int_equal(al_store_damage(s, NULL), 0);
+    al_store_free(s);
+    al_snapshot_free(now);
 }
 
 static void test_mode_and_one_file(void **state) {
@@ -165,7 +204,7 @@ static void test_no_place(void **state) {
 
 int test_file(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, made_folder, made_folder_gone)
-    const struct CMUnitTest tests[] = {T(test_bad_files),  T(test_newer_and_damaged),         T(test_mode_and_one_file),
+    const struct CMUnitTest tests[] = {T(test_bad_files),  T(test_newer_and_damaged), T(test_older),         T(test_mode_and_one_file),
                                        T(test_one_writer), T(test_force_spares_other_files), T(test_read_while_written),
                                        T(test_without_wal), T(test_no_place)};
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);

@@ -70,6 +70,22 @@ static void same_tick(const struct al_snapshot *now, const struct al_snapshot *w
     }
 }
 
+static void same_ranks(const struct al_snapshot *now, const struct al_snapshot *was) {
+    assert_int_equal(now->rank_count, was->rank_count);
+    for (uint32_t i = 0; i < was->rank_count; i++) {
+        const struct al_rank *a = &now->ranks[i], *b = &was->ranks[i];
+        assert_int_equal(a->pid, b->pid);
+        assert_int_equal(a->start_ticks, b->start_ticks);
+        assert_int_equal(a->job, b->job);
+        assert_int_equal(a->rank, b->rank);
+        assert_int_equal(a->local_rank, b->local_rank);
+        assert_int_equal(a->world, b->world);
+        assert_int_equal(a->device, b->device);
+        assert_string_equal(a->source, b->source);
+        same_values(a->m, b->m, AL_RANK_METRIC_COUNT, al_rank_metric_table);
+    }
+}
+
 static void compare(const char *path, int ticks, int step) {
     struct al_store *s = opened(path);
     struct al_snapshot *now = al_snapshot_new(), *was = al_snapshot_new();
@@ -83,6 +99,7 @@ static void compare(const char *path, int ticks, int step) {
         assert_int_equal(al_store_at(s, i ? (i - 1) * TICK : -1, i * TICK, now), 0);
         made_tick(was, i);
         same_tick(now, was);
+        same_ranks(now, was);
     }
     assert_int_equal(al_store_damage(s, NULL), 0);
     al_snapshot_free(now);
