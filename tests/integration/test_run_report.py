@@ -98,8 +98,8 @@ def test_starved_by_its_loader(fake):
 def test_advice_in_the_words_of_the_trainer(fake):
     _, report = fake("--steps", 80, "--data", 0.02, "--forward", 0.01, "--source", "transformers.Trainer")
     cores = len(os.sched_getaffinity(0))
-    assert re.search(r"--dataloader_num_workers (\d+)", verdict(report, "data_wait")[0]["advice"])
-    assert int(re.search(r"--dataloader_num_workers (\d+)", verdict(report, "data_wait")[0]["advice"])[1]) <= max(1, cores - 1)
+    assert re.search(r"dataloader_num_workers[= ](\d+)", verdict(report, "data_wait")[0]["advice"])
+    assert int(re.search(r"dataloader_num_workers[= ](\d+)", verdict(report, "data_wait")[0]["advice"])[1]) <= max(1, cores - 1)
 
 
 def test_healthy_twin_raises_nothing(fake):
