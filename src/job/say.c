@@ -175,6 +175,17 @@ static void verdict_lines(struct al_buf *b, struct al_book *book, bool verbose) 
     }
 }
 
+static void no_steps_line(struct al_buf *b, const struct al_book *book) {
+    uint32_t cuda = 0;
+    for (uint32_t i = 0; i < book->rank_count; i++)
+        cuda += strcmp(book->ranks[i]->tally.text[AL_TEXT_SOURCE], AL_SOURCE_CUDA) == 0;
+    al_buf_printf(b, "alula: no training step was seen (%u process%s told of themselves", book->rank_count,
+                  book->rank_count == 1 ? "" : "es");
+    if (cuda)
+        al_buf_printf(b, ", %u by CUDA alone: no Python training loop seen; the device view still works", cuda);
+    al_buf_str(b, ")\n");
+}
+
 static void rank_lines(struct al_buf *b, const struct al_book *book, bool verbose) {
     uint32_t trained = 0, alive = 0;
     for (uint32_t i = 0; i < book->rank_count; i++) {
@@ -189,8 +200,7 @@ static void rank_lines(struct al_buf *b, const struct al_book *book, bool verbos
         al_buf_printf(b, "alula: and %u ranks more (all of them in the report, or with --verbose)\n",
                       trained - SUMMARY_RANKS);
     if (!trained)
-        al_buf_printf(b, "alula: no training step was seen (%u process%s told of themselves)\n", book->rank_count,
-                      book->rank_count == 1 ? "" : "es");
+        no_steps_line(b, book);
     if (alive)
         al_buf_printf(b, "alula: %u training process%s go%s on, from now on unwatched\n", alive, alive == 1 ? "" : "es",
                       alive == 1 ? "es" : "");

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "launch/environment.h"
 
 // Left alone: what cannot be caught, what a fault raises, and job control, where the kernel's default is right: Ctrl-Z
 // stops alula and the job together, and fg wakes both.
@@ -25,25 +24,16 @@ static void fill_blocked(sigset_t *set) {
         sigdelset(set, left_alone[i]);
 }
 
-static void put_in_front(const char *name, const char *folder) {
-    const char *old = getenv(name);
-    char *joined = NULL;
-    if (old && *old && asprintf(&joined, "%s:%s", folder, old) < 0)
-        return;
-    (void)setenv(name, joined ? joined : folder, 1);
-    free(joined);
-}
-
 _Noreturn static void become(const struct al_job_options *o, const struct al_job *j, int tell_fd) {
-    if (o->socket)
-        (void)setenv("ALULA_SOCKET", o->socket, 1);
-    if (o->probe)
-        (void)setenv("ALULA_PROBE", o->probe, 1);
-    if (o->hook && o->socket)
-        put_in_front("PYTHONPATH", o->hook);
+    struct al_environment added;
+    al_environment_set(o, &added);
     (void)sigaction(SIGCHLD, &j->child_before, NULL);
     (void)sigprocmask(SIG_SETMASK, &j->before, NULL);
     (void)execvp(o->argv[0], o->argv);
+    if (errno == E2BIG) {
+        al_environment_undo(&added); // it fits without alula's part
+        (void)execvp(o->argv[0], o->argv);
+    }
     int error = errno;
     (void)!write(tell_fd, &error, sizeof error);
     _exit(127);

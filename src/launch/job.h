@@ -15,8 +15,8 @@
 struct al_job_options {
     char *const *argv;  // NULL-ended; argv[0] is looked for on PATH
     const char *socket; // ALULA_SOCKET; NULL: nobody listens
-    const char *probe;  // ALULA_PROBE; NULL: not installed
-    const char *hook;   // put in front of PYTHONPATH; NULL: not installed
+    const char *probe;  // libalula-probe.so, absolute; NULL: not installed
+    const char *hook;   // folder of the Python start hook; NULL: not installed
 };
 
 struct al_job {

@@ -41,7 +41,10 @@ enum al_phase_kind {
     X(DRIVER, "the collector's own: NVML on `device`; code: enum al_driver_figure; a: bytes; b: step")                 \
     X(HOST, "the collector's own: /proc; code: enum al_host_figure; device: enum al_host_moment; a: bytes; b: step")   \
     X(ANSWER, "a request was carried out; code: enum al_request; device: -1 without CUDA; a: bytes given back; b: ns it took") \
-    X(TOKENS, "a batch that is trained on; a: its tokens (first two dimensions of input_ids, as they are)")
+    X(TOKENS, "a batch that is trained on; a: its tokens (first two dimensions of input_ids, as they are)")            \
+    X(COMMUNICATOR, "NCCL made one; code: its profiler interface; device: NCCL's version (22809; 0 unknown); a: id; "  \
+                    "b: ranks | nodes << 24 | rank << 40 (0 not told)")                                                \
+    X(COLLECTIVE, "code: enum al_collective; a: calls so far; b: bytes so far, count times element size")
 
 enum al_event_kind {
 #define X(name, help) AL_EVENT_##name,
@@ -126,13 +129,17 @@ enum al_text {
     AL_TEXT_OUTPUT_DIR, // where the trainer writes
     AL_TEXT_ERROR,      // the exception that ends the process: "OutOfMemoryError: ..." (one line)
     AL_TEXT_WHERE,      // "file:line function" of it
-    AL_TEXT_SOURCE,     // how steps are known: "torch.optim hook", "transformers.Trainer", "sys.monitoring"
+    AL_TEXT_SOURCE,     // how steps are known: "torch.optim hook", "transformers.Trainer", "sys.monitoring"; AL_SOURCE_CUDA
     AL_TEXT_METRICS,    // JSON object of the trainer's own closing metrics (train_runtime, ...)
     AL_TEXT_ALLOCATOR,  // "backend=native PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     AL_TEXT_ANSWER,     // a part of what a request asked for, lines and all; the ANSWER record comes behind the last
     AL_TEXT_MODEL,      // "parameters=7615616512 trainable=20185088 attn=sdpa dtype=bfloat16 ..."
     AL_TEXT_OPTIONS,    // the trainer's or the loader's own options: "dataloader_num_workers=0 bf16=1 ..."
+    AL_TEXT_COMMUNICATOR, // name of the communicator told of right before
     AL_TEXT_COUNT
 };
+
+// SOURCE of a process that uses CUDA and of which nothing else is known: no step will be told of.
+#define AL_SOURCE_CUDA "CUDA alone"
 
 #endif

@@ -264,6 +264,10 @@ int alula_probe_state(void) {
            (atomic_load(&probe.inert) ? AL_PROBE_INERT : 0);
 }
 
+bool al_probe_introduced(void) {
+    return probe.hello.kind == AL_EVENT_HELLO;
+}
+
 int64_t alula_probe_steps(void) {
     return atomic_load(&probe.steps);
 }

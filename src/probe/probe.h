@@ -32,6 +32,11 @@ bool al_probe_asked(void);
 // Drops the inherited descriptors in a fork child (which is inert without it, too).
 AL_PROBE_EXPORT void alula_probe_forked(void);
 
+// True once HELLO was said in this process, by whatever way the probe came in.
+bool al_probe_introduced(void);
+// Says it, with the rank that the environment tells; for ways in that know nothing of a training loop.
+void al_probe_introduce(void);
+
 // A change of phase as one number, so that it costs one call: the phase that ends, then the step that ends, then the
 // phase that begins, all with one time stamp and visible at once. Each field holds its value + 1, 0 for none.
 #define AL_PROBE_TURN_END 0     // bits 0-7: enum al_phase_kind
