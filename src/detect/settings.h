@@ -97,6 +97,8 @@
     X(training, healthy_communication_below, RATIO, 0.03, 0, 1, "share of exposed communication that is healthy")      \
     X(training, memory_readings, COUNT, 20, 10, 96, "blocks of steps with allocator figures before they are judged")   \
     X(training, memory_growth_above, BYTES, 33554432, 0, 1e15, "growth of their floor that is reported")               \
+    X(training, host_growth_above, BYTES, 67108864, 0, 1e15, "growth of anonymous host memory, likewise")              \
+    X(training, epoch_growth_above, BYTES, 536870912, 0, 1e15, "growth of it in one epoch behind the first, likewise") \
     X(serve, anonymous, BOOL, 0, 0, 1, "answer without credentials too, without others' processes")                    \
     X(serve, insecure_listen, BOOL, 0, 0, 1, "listen beyond loopback also without tokens or users")                    \
     X(serve, dcgm_names, BOOL, 0, 0, 1, "dcgm-exporter's names and labels in /metrics too")                            \

@@ -261,7 +261,8 @@ uint32_t al_steps_judge(const struct al_settings *set, const struct al_steps_vie
     al_steps_settings(v, &ret[count++]);
     bool found = ret[0].verdict == AL_VERDICT_FINDING || ret[1].verdict == AL_VERDICT_FINDING;
     count += al_steps_parts(set, v, found, ret + count, max - count - 1);
-    count += al_steps_allocated(set, v, ret + count, max - count - 1);
+    count += al_steps_memory(set, v, ret + count, max - count - 1);
+    count += al_steps_host(set, v, ret + count, max - count - 1);
     found = false;
     for (uint32_t i = 0; i < count; i++)
         found |= ret[i].verdict == AL_VERDICT_FINDING && ret[i].finding.level != AL_LEVEL_INFO;

@@ -6,7 +6,7 @@
 #include "detect/detect.h"
 #include "tally/tally.h"
 
-#define AL_STEPS_VERDICTS 64
+#define AL_STEPS_VERDICTS 96
 
 struct al_steps_rank {
     const struct al_tally *tally;
@@ -40,12 +40,15 @@ bool al_steps_share(const struct al_steps_view *v, int part, bool whole, double 
 int al_steps_workers(double cpus, uint32_t local_ranks);
 
 struct al_steps_verdict {
-    const char *rule; // "data_wait", "communication", "save", "log", "between_steps", "host_bound", "allocated", "healthy"...
+    const char *rule; // "data_wait", "communication", "save", "log", "between_steps", "host_bound", "allocated", "outside_torch", "host", "healthy"...
     enum al_verdict verdict;
     struct al_finding finding; // with AL_VERDICT_FINDING; otherwise key and message are filled
 };
 
-// One verdict a rule, for `allocated` one a rank and device; returns how many.
+// Whether epoch row i is the first, in which memory grows for many reasons.
+bool al_steps_epoch_is_warm_up(const struct al_tally_host *h, uint32_t i);
+
+// One verdict a rule, for those on memory one a rank (and device); returns how many.
 uint32_t al_steps_judge(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,
                         uint32_t max);
 

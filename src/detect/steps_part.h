@@ -21,8 +21,26 @@ double al_steps_wall(const struct al_steps_view *v, uint64_t *ret_steps);
 // Settings that the trainer told and that are known to be slow.
 void al_steps_settings(const struct al_steps_view *v, struct al_steps_verdict *ret);
 
-uint32_t al_steps_allocated(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,
-                            uint32_t max);
+// How a figure's floor moves over the steps.
+struct al_growth {
+    bool enough, rises;
+    double bytes; // over the judged steps
+    struct al_floor_trend trend;
+};
+struct al_growth al_steps_growth(const struct al_settings *set, bool live, const struct al_floor *f, double above);
+// Time until so much room is filled at that rate, by the mean step; -1 unknown.
+double al_steps_seconds_to(const struct al_tally *t, double room, const struct al_growth *g);
+// Adds "the device is full in about …" and its number, critical when soon; nothing below 0.
+void al_steps_full_in(const struct al_settings *set, struct al_steps_verdict *v, double seconds, const char *what);
+void al_steps_say_growth(struct al_steps_verdict *v, const char *who, const char *what, const struct al_growth *g);
+void al_steps_growth_numbers(struct al_steps_verdict *v, const char *name, const struct al_growth *g, const char *source);
+
+// Rules "allocated" and "outside_torch", for each rank and device.
+uint32_t al_steps_memory(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,
+                         uint32_t max);
+// Rule "host", for each rank.
+uint32_t al_steps_host(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,
+                       uint32_t max);
 // Checkpoints, logging, evaluation, time between steps, and the host itself; found: another rule has found where time goes.
 uint32_t al_steps_parts(const struct al_settings *set, const struct al_steps_view *v, bool found,
                         struct al_steps_verdict *ret, uint32_t max);

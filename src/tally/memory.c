@@ -17,15 +17,18 @@ static struct al_tally_memory *new_device(struct al_tally *t, int32_t device) {
     return m;
 }
 
-// The driver is read at times of its own. Its figure is compared with what torch held before it only if torch held the
-// same after it: otherwise one of them is of another moment.
+#define SAME_BYTES (32 << 20)
+
+// The driver is read at times of its own. Its figure is compared with what torch held before it only if torch held about
+// the same after it: otherwise one of them is of another moment.
 static void settle_outside(struct al_tally_memory *m, int64_t reserved, int64_t step) {
     int64_t used = m->driver_pending;
+    int64_t before = m->last[AL_ALLOCATOR_RESERVED], most = reserved > before ? reserved : before;
     m->driver_pending = 0;
-    if (!used || !m->known[AL_ALLOCATOR_RESERVED] || m->last[AL_ALLOCATOR_RESERVED] != reserved || used < reserved)
+    if (!used || used < most || reserved - before > SAME_BYTES || before - reserved > SAME_BYTES)
         return;
     m->outside_known = true;
-    m->outside_last = used - reserved;
+    m->outside_last = used - most;
     if (m->outside_last > m->outside_most)
         m->outside_most = m->outside_last;
     al_floor_push(&m->outside, step, (double)m->outside_last);
@@ -61,7 +64,9 @@ void al_tally_driver_event(struct al_tally *t, uint16_t code, int32_t device, in
     m->driver_last[code] = value;
     if (value > m->driver_most[code])
         m->driver_most[code] = value;
-    if (code == AL_DRIVER_PROCESS_USED && m->known[AL_ALLOCATOR_RESERVED])
+    // Where the driver names no process (a container) the whole device is the upper bound.
+    bool closest = code == AL_DRIVER_PROCESS_USED || (code == AL_DRIVER_DEVICE_USED && !m->driver_known[AL_DRIVER_PROCESS_USED]);
+    if (closest && m->known[AL_ALLOCATOR_RESERVED])
         m->driver_pending = value;
 }
 
