@@ -54,6 +54,7 @@ bench:
 	@tools/install-deps bench
 	@$(MAKE) --no-print-directory build
 	@tools/venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@$(TEST_ENV) $(VENV)/bin/python bench/run $(BENCH_ARGS)
 
 install: build
