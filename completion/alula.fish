@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /run /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /ps /run /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,7 +19,7 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch run serve record replay export info plot stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch ps run serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
@@ -27,9 +27,9 @@ complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch run serve record replay export info plot stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch ps run serve record replay export info plot stat smi memory doctor demo check-config completion'
 
-set -l reading top watch serve record stat smi dmon pmon memory doctor
+set -l reading top watch ps serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
 complete -c alula -n "__alula_is $reading run" -l gpu -x
 complete -c alula -n "__alula_is $reading replay" -l speed -x
@@ -39,8 +39,8 @@ complete -c alula -n "__alula_is $reading run" -l config -r -F
 complete -c alula -n "__alula_is $reading run" -l no-cmdline
 complete -c alula -n "__alula_is $reading run" -l no-color
 complete -c alula -n "__alula_is $reading run" -l color
-complete -c alula -n '__alula_is top watch run serve record smi dmon pmon memory doctor' -l interval -x
-complete -c alula -n '__alula_is watch replay info stat memory doctor' -l json
+complete -c alula -n '__alula_is top watch ps run serve record smi dmon pmon memory doctor' -l interval -x
+complete -c alula -n '__alula_is watch ps replay info stat memory doctor' -l json
 
 complete -c alula -n '__alula_is top' -l once
 complete -c alula -n '__alula_is top' -l size -x
@@ -63,6 +63,9 @@ complete -c alula -n '__alula_is watch run' -l verbose
 complete -c alula -n '__alula_is watch replay' -l summary
 complete -c alula -n '__alula_is watch' -l pcie
 complete -c alula -n '__alula_is watch' -l record-scenario -r -F
+
+complete -c alula -n '__alula_is ps' -s a -l all
+complete -c alula -n '__alula_is ps' -s u -l user -x -a '(__fish_complete_users)'
 
 complete -c alula -n '__alula_is run' -l output-dir -r -F
 complete -c alula -n '__alula_is run' -l log-every -x

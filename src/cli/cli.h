@@ -22,6 +22,7 @@ struct al_cli_options {
     double speed;         // --speed of a scenario; 1 real time, 0 as fast as possible; < 0 not given
     bool no_color, force_color, no_cmdline;
     const char *start, *end; // --start, --end of a recording
+    bool without_device;  // go on with the host alone where no driver answers
     bool windows;         // keep sliding windows (sampling.window long)
 };
 #define AL_CLI_OPTIONS_INIT {.speed = -1}
@@ -67,6 +68,7 @@ struct al_cli_session {
     int64_t interval_ns; // of the sampling
     struct al_detect *detect; // only with rules
     struct al_collect *collect;
+    char device_missing[256]; // why no driver answers, with without_device; else ""
     bool demo;                // NVML is the stand-in and the host side comes from its scenario too
     int hang_status;          // exit status for the case that al_cli_close finds a hanging driver
 };
@@ -105,6 +107,7 @@ struct al_command {
 };
 extern const struct al_command al_commands[]; // ends with name NULL
 
+int al_cmd_ps(int argc, char **argv);
 int al_cmd_run(int argc, char **argv);
 int al_cmd_serve(int argc, char **argv);
 int al_cmd_stat(int argc, char **argv);

@@ -9,6 +9,7 @@
 const struct al_command al_commands[] = {
     {"top", "the full-screen view; also what plain alula shows on a terminal", al_cmd_top},
     {"watch", "one line a tick and a line a finding (text, JSON Lines)", al_cmd_watch},
+    {"ps", "training processes: ranks, workers, GPUs, steps", al_cmd_ps},
     {"run", "start a training job and say how its steps spend their time", al_cmd_run},
     {"serve", "answer over HTTP: /metrics for Prometheus, JSON, events", al_cmd_serve},
     {"record", "keep everything in one file, for months", al_cmd_record},

@@ -10,7 +10,7 @@
 #include "alula-version.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "cli/run.h"
+#include "cli/run_board.h"
 #include "host/command.h"
 #include "launch/end.h"
 
@@ -178,6 +178,7 @@ static void tick(struct al_run *r, int64_t now_ns) {
     al_run_note_ends(r, now_ns);
     al_run_look_for_workers(r, now_ns);
     al_run_judge(r, true);
+    al_run_board_tick(r, now_ns);
 }
 
 static void watch(struct al_run *r) {
@@ -210,6 +211,7 @@ static void finish(struct al_run *r) {
     al_run_device_stop(r);
     al_run_report(r, true);
     al_run_say_end(r);
+    al_run_board_stop();
     if (r->linked)
         al_link_close(&r->link);
     al_job_done(&r->job);
@@ -246,6 +248,7 @@ static int run(struct al_run *r, double model_size) {
     }
     r->book.job.pid = r->job.pid;
     al_run_say_start(r);
+    al_run_board_start(r);
     al_run_device_start(r);
     watch(r);
     finish(r);

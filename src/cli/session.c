@@ -15,6 +15,7 @@
 #include "detect/detect.h"
 #include "device/device.h"
 #include "host/host.h"
+#include "launch/board.h"
 #include "model/select.h"
 #include "scenario/scenario.h"
 #include "store/store.h"
@@ -114,7 +115,9 @@ static int open_nvml(struct al_cli_session *s) {
     struct al_device_error e = {{0}};
     al_clock_real(&s->clock);
     int result = al_nvml_open(&options, &s->device, &e);
-    if (result) {
+    if (result && s->options.without_device) {
+        (void)al_str_copy(s->device_missing, sizeof s->device_missing, *e.message ? e.message : al_error_text(result));
+    } else if (result) {
         al_cli_error("%s (`alula doctor` tells more; `alula demo` shows alula without a GPU)",
                      *e.message ? e.message : al_error_text(result));
         return al_error_exit_status(result);
@@ -124,6 +127,8 @@ static int open_nvml(struct al_cli_session *s) {
     const char *root = getenv("ALULA_HOST_ROOT");
     const struct al_procfs_options host = {.root = root ? root : "/", .no_cmdline = s->options.no_cmdline};
     result = al_procfs_open(&host, &s->host);
+    if (!result && !root) // the boards speak of this machine's processes
+        result = al_boards_open(&s->ranks);
     return result ? fail(result, host.root, NULL) : 0;
 }
 

@@ -109,7 +109,9 @@ static void visit_told(struct al_procfs *p, const struct al_snapshot *s, int64_t
     for (uint32_t i = 0; i < s->rank_count; i++) {
         const struct al_rank *r = &s->ranks[i];
         struct al_track *t = r->pid > 0 ? al_track_visit(p, r->pid, true, now_ns, &error) : NULL;
-        if (t && (!r->start_ticks || r->start_ticks == t->row.start_ticks))
+        // A launcher that loads torch tells of itself as well.
+        bool trains = !al_ok(r->m[AL_RANK_TRAINING]) || r->m[AL_RANK_TRAINING].num != 0 || r->rank >= 0;
+        if (t && trains && (!r->start_ticks || r->start_ticks == t->row.start_ticks))
             t->trains = true;
     }
     for (unsigned i = 0; i < p->root_count; i++) {

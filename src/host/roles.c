@@ -167,14 +167,37 @@ static bool has_other_rank(const struct al_role_node *n, const struct al_role_no
     return has_rank(n) && (n->rank != up->rank || n->local_rank != up->local_rank);
 }
 
-// Roles in the tree of a job without a GPU, from the rank variables that a launcher gave its children.
+// ms-swift's trainers, which `swift sft` starts and waits for.
+static bool is_trainer_script(const char *program) {
+    const char *script = strstr(program, "swift/cli/");
+    return script && al_str_ends(script, ".py") && strcmp(base_name(script), "main.py") != 0;
+}
+
+bool al_role_starts_training(const char *program, const char *verb) {
+    static const char *const always[] = {"torchrun", "torch.distributed.*", "deepspeed*", "horovodrun", "colossalai", NULL};
+    static const char *const with_verb[] = {"swift", "megatron", "accelerate", "llamafactory-cli",
+                                            "axolotl", "tune", NULL};
+    static const char *const verbs[] = {"pt", "sft", "rlhf", "launch", "train", "run", NULL};
+    const char *name = base_name(program);
+    return in_list(name, always) || (in_list(name, with_verb) && in_list(verb, verbs)) ||
+           al_str_starts(name, "accelerate.commands.launch");
+}
+
+static bool starts_training(const struct al_role_node *n) {
+    return al_role_starts_training(n->program, n->verb);
+}
+
+// Roles in the tree of a job without a GPU, from the rank variables that a launcher gave its children and, where it gives
+// none to an only rank, from what was started.
 static uint32_t told_role(const struct al_role_node *nodes, const struct al_role_node *n) {
-    if (n->root)
+    if (n->root || starts_training(n))
         return AL_ROLE_LAUNCHER;
     const struct al_role_node *up = n->parent >= 0 ? &nodes[n->parent] : NULL;
     if (!up || !up->told)
         return AL_ROLE_UNKNOWN;
-    return has_other_rank(n, up) ? AL_ROLE_RANK : AL_ROLE_OTHER;
+    if (has_other_rank(n, up) || (is_python(n) && is_trainer_script(n->program)))
+        return AL_ROLE_RANK;
+    return is_python(n) && starts_training(up) && !strstr(n->command, "multiprocessing.") ? AL_ROLE_RANK : AL_ROLE_OTHER;
 }
 
 static uint32_t gpu_role(const struct al_role_node *nodes, size_t count, size_t at) {

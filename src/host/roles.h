@@ -36,6 +36,8 @@ struct al_role_node {
 // True for processes that end a job's tree upwards.
 bool al_role_is_shell(const char *exe);
 bool al_role_is_boundary(const char *exe, const char *program);
+// Programs that start training, as al_program_parse gives them.
+bool al_role_starts_training(const char *program, const char *verb);
 // nodes[count] sorted by pid, each pid once.
 void al_roles_assign(struct al_role_node *nodes, size_t count);
 

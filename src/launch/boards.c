@@ -133,23 +133,35 @@ void al_boards_each(al_board_fn *fn, void *user) {
 
 // ---- as a source of ranks ----
 
-struct boards {
-    struct al_ranks ranks; // first
-};
+#define REFRESH_NS (900 * AL_NS_PER_MS) // boards are written once a second; a tick between two costs nothing
 
-struct filling {
-    struct al_snapshot *s;
-    int64_t now_ns;
+struct boards {
+    struct al_ranks base; // first
+    struct al_rank *ranks;
+    uint32_t count, cap;
+    int64_t read_ns, now_ns;
     int result;
 };
 
+static struct al_rank *add_rank(struct boards *b) {
+    if (b->count == b->cap) {
+        uint32_t cap = b->cap ? 2 * b->cap : 16;
+        struct al_rank *more = realloc(b->ranks, cap * sizeof *more);
+        if (!more)
+            return NULL;
+        b->ranks = more;
+        b->cap = cap;
+    }
+    return &b->ranks[b->count++];
+}
+
 static void add_ranks(void *user, const struct al_board *board) {
-    struct filling *f = user;
-    bool old = f->now_ns - board->head.written_ns > AL_BOARD_OLD_NS;
-    for (uint32_t i = 0; i < board->rank_count && !f->result; i++) {
-        struct al_rank *r = al_snapshot_add_rank(f->s);
+    struct boards *b = user;
+    bool old = b->now_ns - board->head.written_ns > AL_BOARD_OLD_NS;
+    for (uint32_t i = 0; i < board->rank_count; i++) {
+        struct al_rank *r = add_rank(b);
         if (!r) {
-            f->result = AL_E_NOMEM;
+            b->result = AL_E_NOMEM;
             return;
         }
         *r = board->ranks[i];
@@ -159,15 +171,27 @@ static void add_ranks(void *user, const struct al_board *board) {
     }
 }
 
-static int boards_fill(struct al_ranks *ranks, struct al_snapshot *s, int64_t now_ns) {
-    struct filling f = {s, now_ns, 0};
-    (void)ranks;
-    al_boards_each(add_ranks, &f);
-    return f.result;
+static int boards_fill(struct al_ranks *base, struct al_snapshot *s, int64_t now_ns) {
+    struct boards *b = (struct boards *)base;
+    if (!b->read_ns || now_ns - b->read_ns >= REFRESH_NS || now_ns < b->read_ns) {
+        b->count = 0;
+        b->result = 0;
+        b->read_ns = b->now_ns = now_ns;
+        al_boards_each(add_ranks, b);
+    }
+    for (uint32_t i = 0; i < b->count && !b->result; i++) {
+        struct al_rank *to = al_snapshot_add_rank(s);
+        if (!to)
+            return AL_E_NOMEM;
+        *to = b->ranks[i];
+    }
+    return b->result;
 }
 
-static void boards_free(struct al_ranks *ranks) {
-    free(ranks);
+static void boards_free(struct al_ranks *base) {
+    struct boards *b = (struct boards *)base;
+    free(b->ranks);
+    free(b);
 }
 
 static const struct al_ranks_ops boards_ops = {"boards", boards_fill, boards_free};
@@ -176,7 +200,7 @@ int al_boards_open(struct al_ranks **ret) {
     struct boards *b = calloc(1, sizeof *b);
     if (!b)
         return AL_E_NOMEM;
-    b->ranks.ops = &boards_ops;
-    *ret = &b->ranks;
+    b->base.ops = &boards_ops;
+    *ret = &b->base;
     return 0;
 }
