@@ -23,26 +23,21 @@ static uint64_t start_ticks(int root, pid_t pid) {
 static void put(const struct al_run *r) {
     static struct al_rank ranks[AL_BOARD_RANKS];
     uint32_t count = 0;
-    int root = -1;
-    if (al_fs_root("/", &root))
-        root = -1;
-    for (uint32_t i = 0; i < r->rank_count && count < AL_BOARD_RANKS; i++) {
-        const struct al_run_rank *k = r->ranks[i];
+    for (uint32_t i = 0; i < r->book.rank_count && count < AL_BOARD_RANKS; i++) {
+        const struct al_book_rank *k = r->book.ranks[i];
         if (k->ended)
             continue;
         struct al_rank *to = &ranks[count++];
-        *to = (struct al_rank){.pid = k->pid, .start_ticks = start_ticks(root, k->pid), .job = r->job.pid, .local_rank = -1};
+        *to = (struct al_rank){.pid = k->pid, .start_ticks = k->start_ticks, .job = r->job.pid, .local_rank = -1};
         al_tally_rank(&k->tally, to);
     }
-    if (root >= 0)
-        (void)close(root);
     al_board_writer_put(writer, ranks, count);
     const char *source, *folder = al_run_output_dir(r, &source);
     al_board_writer_output(writer, folder);
 }
 
 void al_run_board_start(const struct al_run *r) {
-    struct al_board_head head = {.pid = getpid(), .job = r->job.pid, .began_realtime_ns = r->start_realtime_ns};
+    struct al_board_head head = {.pid = getpid(), .job = r->job.pid, .began_realtime_ns = r->book.job.start_realtime_ns};
     struct stat st;
     int root = -1;
     if (!r->linked)
@@ -53,7 +48,7 @@ void al_run_board_start(const struct al_run *r) {
         head.start_ticks = start_ticks(root, head.pid);
         (void)close(root);
     }
-    (void)al_str_copy(head.command, sizeof head.command, r->command);
+    (void)al_str_copy(head.command, sizeof head.command, r->book.job.command);
     (void)al_str_copy(head.record, sizeof head.record, r->record ? r->record : "");
     (void)al_board_writer_new(r->link.dir_fd, &head, &writer);
 }
