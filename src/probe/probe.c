@@ -46,8 +46,6 @@ static struct {
         uint16_t length;
         char bytes[SAID_MOST];
     } said[SAID_CODES];
-    long long (*as_number)(void *);
-    void (*keep)(void *);
 } probe = {.gate = ATOMIC_FLAG_INIT, .memfd = {.fd = -1}, .socket = {.fd = -1}, .ring = {.fd = -1}};
 
 static _Thread_local struct al_ring_lane *own_lane;
@@ -286,18 +284,4 @@ void alula_probe_forked(void) {
         return;
     al_probe_fd_close(&probe.socket);
     al_probe_fd_close(&probe.memfd);
-}
-
-void alula_probe_python(long long (*as_number)(void *), void (*keep)(void *)) {
-    probe.as_number = as_number;
-    probe.keep = keep;
-}
-
-void *alula_probe_call(void *self, void *turn) {
-    (void)self;
-    if (probe.as_number)
-        (void)alula_probe_turn((uint64_t)probe.as_number(turn));
-    if (probe.keep)
-        probe.keep(turn); // returned to the interpreter, which takes a new reference
-    return turn;
 }

@@ -45,9 +45,4 @@ void al_probe_introduce(void);
 #define AL_PROBE_TURN_SAMPLES 24 // bits 24-55: samples in the step as they are, 0 unknown
 AL_PROBE_EXPORT int alula_probe_turn(uint64_t turn);
 
-// The same as a METH_O function of CPython: 50 ns a call instead of ctypes' 300. The two functions of the interpreter
-// that it needs are handed over by alula_probe_python (PyLong_AsLongLong, Py_IncRef): the probe links no libpython.
-AL_PROBE_EXPORT void alula_probe_python(long long (*as_number)(void *), void (*keep)(void *));
-AL_PROBE_EXPORT void *alula_probe_call(void *self, void *turn);
-
 #endif

@@ -13,7 +13,7 @@ from hook_collector import FIGURES, KINDS, PHASES, ROOT, TEXTS, Collector, pytho
 
 pytestmark = pytest.mark.plain  # loads the probe into an interpreter that has no sanitizer
 
-EXPORTS = ["alula_probe_call", "alula_probe_forked", "alula_probe_mark", "alula_probe_python", "alula_probe_request",
+EXPORTS = ["alula_probe_forked", "alula_probe_mark", "alula_probe_python", "alula_probe_request",
            "alula_probe_state",
            "alula_probe_steps", "alula_probe_text", "alula_probe_turn"]
 LOOKED_UP = ["InitializeInjection"] + ["ncclProfiler_v%d" % i for i in range(1, 7)]  # by the CUDA driver, by NCCL
@@ -86,6 +86,21 @@ def test_numbers():
     header = (ROOT / "src/model/event.h").read_text()
     keys = re.findall(r'X\(\w+, "([^"]+)"\)', header[header.index("AL_ALLOCATOR_FIGURES"):])[:len(FIGURES)]
     assert [".".join(path) for path in words.FIGURES] == keys
+
+
+def test_interpreter_table():
+    """probe.py hands over what python.h expects, in its order."""
+    header = (ROOT / "src/probe/python.h").read_text()
+    hook = (ROOT / "python/hook/_alula_hook/probe.py").read_text()
+    functions = re.findall(r'X\(.*, "(\w+)"\)', header)
+    table = hook[hook.index("FUNCTIONS = ("):hook.index("OBJECTS = (")]
+    assert functions == re.findall(r'"(\w+)"', table) and len(functions) > 8
+    objects = re.findall(r"X\((\w+)\)", header[header.index("define AL_PYTHON_OBJECTS"):header.index("struct al_python {")])
+    python = re.sub(r"\s+", " ", hook[hook.index("OBJECTS = ("):hook.index("class _Python")])
+    names = {"None": "none", "True": "yes", "False": "no", "Exception": "exception"}
+    given = re.search(r"\((.*)\)", python).group(1).split(", ")
+    given = [names.get(g, re.sub(r'sys.intern\("_?(\w+)"\)', r"name_\1", g)) for g in given]
+    assert objects == given
 
 
 CALLS = """

@@ -49,9 +49,11 @@ class Gpu:
         return [i for i in range(self.torch.cuda.device_count()) if self.has_context(i)]
 
     def off(self):
+        from . import loop
         self.on = False
         self.open = None
         self.pending = []
+        loop.set_gpu(None, None)
         log("no more figures of CUDA")
 
     def mark(self, ended, begun):
@@ -104,15 +106,16 @@ class Gpu:
             self.told[device] = dict(values)
 
     def step_ends(self):
+        """Returns when the next call is worth its cost: until then neither this nor mark is called. 0: always."""
         if not self.on:
-            return
+            return 0
         try:
             now = perf_counter_ns()
             if now < self.next_read and now < self.next_timed and not self.pending:
                 self.timing = False
-                return
+                return min(self.next_read, self.next_timed)
             if self.capturing():  # a query would spoil the capture
-                return
+                return 0
             if self.pending:
                 self.resolve()
             after = perf_counter_ns()
@@ -130,3 +133,4 @@ class Gpu:
                 self.next_read = after + spent + int(spent / SHARE)
         except Exception:
             self.off()
+        return 0

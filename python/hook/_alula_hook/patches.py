@@ -34,52 +34,40 @@ def _wrapper(original):
     return decorate
 
 
+REPLACED = []  # (owner, name, original)
+
+
 def _replace(owner, name, make):
     original = getattr(owner, name, None)
     if callable(original) and not getattr(original, "_alula", False):
         setattr(owner, name, make(original))
-
-
-def count(batch):
-    """Samples in a batch: the first dimension of its first tensor; 0 when it has none."""
-    kind = type(batch)
-    try:
-        return (batch[0] if kind is list or kind is tuple else batch).shape[0]
-    except Exception:
-        return _count_nested(batch)
-
-
-def _count_nested(batch):
-    try:
-        for _ in range(3):
-            if isinstance(batch, (list, tuple)):
-                batch = batch[0]
-            elif hasattr(batch, "shape"):
-                return int(batch.shape[0])
-            else:
-                batch = next(iter(batch.values()))
-    except Exception:
-        pass
-    return 0
+        REPLACED.append((owner, name, original))
 
 
 def autograd(module):
-    def make(backward):
+    def make(backward, begin=loop.backward_begin, end=loop.backward_end):
         @_wrapper(backward)
         def wrapped(*args, **kwargs):
-            if not loop.backward_begin():
+            if not begin():
                 return backward(*args, **kwargs)
             result = backward(*args, **kwargs)
-            loop.backward_end()
+            end()
             return result
         return wrapped
     _replace(module, "backward", make)  # Tensor.backward looks it up here
 
 
 def optimizer(module):
-    hide(*[f for f in vars(loop).values() if callable(f) and hasattr(f, "__code__")], count, _count_nested)
-    module.register_optimizer_step_pre_hook(loop.optimizer_pre_hook)
-    module.register_optimizer_step_post_hook(loop.optimizer_post_hook)
+    # In Python, since torch.compile warns of functions in C that it does not know.
+    def begins(optimizer, args, kwargs, begin=loop.optimizer_begin):
+        begin()
+
+    def ends(optimizer, args, kwargs, end=loop.optimizer_end):
+        end(optimizer)
+
+    hide(begins, ends)
+    module.register_optimizer_step_pre_hook(begins)
+    module.register_optimizer_step_post_hook(ends)
 
 
 def grad_scaler(module):
@@ -100,10 +88,10 @@ def grad_scaler(module):
         _replace(module.GradScaler, "step", make)
 
 
-def _make_next(fetch):
+def _make_next(fetch, begin=loop.data_begin, end=loop.data_end):
     @_wrapper(fetch)
     def wrapped(self):
-        if not loop.data_begin():
+        if not begin():
             try:
                 return fetch(self)
             except StopIteration:
@@ -117,9 +105,7 @@ def _make_next(fetch):
         except BaseException:
             loop.data_raised()
             raise
-        if id(self) != loop.iterator:
-            loop.loader_changes(self)
-        loop.data_end(count(batch), True)
+        end(self, batch)
         return batch
     return wrapped
 
@@ -135,7 +121,7 @@ def _make_data(function):
         except BaseException:
             loop.data_raised()
             raise
-        loop.data_end(0, False)
+        loop.data_done()
         return result
     return wrapped
 
@@ -162,7 +148,7 @@ def _around(code):
 def _make_training_step(training_step):
     @_wrapper(training_step)
     def wrapped(self, model, inputs, *args, **kwargs):
-        loop.forward_begin(count(inputs))
+        loop.forward_begin(inputs)
         result = training_step(self, model, inputs, *args, **kwargs)
         loop.forward_end()
         return result
@@ -172,7 +158,7 @@ def _make_training_step(training_step):
 def _tell_metrics(output):
     import json
     metrics = getattr(output, "metrics", None)
-    if loop.probe is not None and isinstance(metrics, dict):
+    if loop.begun and isinstance(metrics, dict):
         process.tell(loop.probe, words.METRICS, json.dumps(metrics, default=str))
 
 
@@ -180,17 +166,16 @@ def _make_train(train):
     @_wrapper(train)
     def wrapped(self, *args, **kwargs):
         import os
-        loop.trainer += 1
         try:
-            if not loop.quiet and (loop.owner is not None or loop.ours()):
-                process.tell_source(loop, "transformers.Trainer")
+            if loop.trainer(1):
+                process.tell_source("transformers.Trainer")
                 process.tell(loop.probe, words.OUTPUT_DIR, os.path.abspath(self.args.output_dir))
         except Exception:
             pass
         try:
             output = train(self, *args, **kwargs)
         finally:
-            loop.trainer -= 1
+            loop.trainer(-1)
         try:
             _tell_metrics(output)
         except Exception:
@@ -203,7 +188,7 @@ def _make_epoch_begin(function):
     @_wrapper(function)
     def wrapped(self, args, state, *rest, **kwargs):
         try:
-            if loop.probe is not None and not loop.quiet:
+            if loop.active():
                 loop.probe.mark(words.EPOCH, 0, -1, int(state.epoch or 0), 0)
         except Exception:
             pass

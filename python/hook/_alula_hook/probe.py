@@ -1,37 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libalula-probe.so from Python. `turn` is made into a function of the interpreter itself, about 50 ns a call."""
+"""libalula-probe.so from Python: its own calls through ctypes, and the loop's marks as functions of the interpreter
+itself (src/probe/python.c), which cost some 50 ns a call. Loading it connects to nothing: the first mark does."""
 
 import ctypes
 import os
+import sys
 
-METH_O = 0x0008
+# AL_PYTHON_FUNCTIONS and AL_PYTHON_OBJECTS of src/probe/python.h, in their order (a test compares them).
+FUNCTIONS = ("PyLong_AsLongLong", "PyLong_FromLongLong", "Py_IncRef", "Py_DecRef", "PyObject_CallFunctionObjArgs",
+             "PyObject_GetAttr", "PySequence_GetItem", "PyDict_Next", "PyObject_Type", "PyErr_ExceptionMatches",
+             "PyErr_Clear")
+OBJECTS = (None, True, False, list, tuple, dict, Exception, sys.intern("shape"), sys.intern("_dataset"),
+           sys.intern("_initialized"))
+
+
+class _Python(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_size_t), ("functions", ctypes.c_void_p * len(FUNCTIONS)),
+                ("objects", ctypes.c_void_p * len(OBJECTS))]
 
 
 class _MethodDef(ctypes.Structure):  # CPython's PyMethodDef
     _fields_ = [("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
 
-_kept = []  # the interpreter refers to the method's definition for as long as it runs
-
-
-def _address(function):
-    return ctypes.cast(function, ctypes.c_void_p)
-
-
-def _fast_turn(lib):
+def _methods(lib):
+    """{name: function}"""
+    if sys.implementation.name != "cpython":
+        raise OSError("no CPython")
     api = ctypes.pythonapi
-    lib.alula_probe_python.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    lib.alula_probe_python.restype = None
-    lib.alula_probe_python(_address(api.PyLong_AsLongLong), _address(api.Py_IncRef))
-    definition = _MethodDef(b"turn", _address(lib.alula_probe_call).value, METH_O, None)
-    _kept.append(definition)
+    python = _Python(ctypes.sizeof(_Python))
+    for i, name in enumerate(FUNCTIONS):
+        python.functions[i] = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
+    for i, value in enumerate(OBJECTS):
+        python.objects[i] = id(value)
+    lib.alula_probe_python.restype = ctypes.POINTER(_MethodDef)
+    table = lib.alula_probe_python(ctypes.byref(python))
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         ("PyCFunction_NewEx", api))
-    return make(ctypes.addressof(definition), None, None)
+    methods, i = {}, 0
+    while table and table[i].name:
+        methods[table[i].name.decode()] = make(ctypes.addressof(table[i]), None, None)
+        i += 1
+    if not methods:
+        raise OSError("another version of the probe")
+    return methods
 
 
 class Probe:
-    """turn(n), mark(kind, code, device, a, b), text(code, string), state(), forked(). OSError when there is no probe."""
+    """mark(kind, code, device, a, b), text(code, string), steps(), forked(), methods. OSError when there is no probe."""
 
     def __init__(self):
         lib = ctypes.CDLL(os.environ["ALULA_PROBE"])
@@ -43,15 +59,9 @@ class Probe:
         self.steps.restype = ctypes.c_int64
         self.request = lib.alula_probe_request
         self.request.restype = ctypes.c_uint32
-        self.state = lib.alula_probe_state
         self.forked = lib.alula_probe_forked
         self.forked.restype = None
-        self.turn = lib.alula_probe_turn
-        self.turn.argtypes = [ctypes.c_uint64]
-        try:
-            self.turn = _fast_turn(lib)
-        except Exception:  # an interpreter that is no CPython
-            pass
+        self.methods = _methods(lib)
 
     def text(self, code, string):
         data = string.encode("utf-8", "replace")

@@ -5,7 +5,7 @@ import atexit
 import os
 import sys
 
-from . import log, words
+from . import log, loop, words
 
 VERSIONS = ("torch", "transformers", "accelerate", "peft", "trl", "swift", "deepspeed", "lightning", "pytorch_lightning")
 ONE_LINE = 1000
@@ -53,9 +53,9 @@ def tell(probe, code, text):
         log("cannot tell")
 
 
-def tell_source(loop, text):
+def tell_source(text):
     global source
-    if text != source and loop.probe is not None:
+    if text != source and loop.begun:
         source = text
         tell(loop.probe, words.SOURCE, text)
         tell(loop.probe, words.FRAMEWORK, framework())
@@ -66,30 +66,28 @@ def is_worker():
     return getattr(worker, "_worker_info", None) is not None
 
 
-def activate(loop):
+def activate():
     """At the process's first mark. Whatever fails here switches the hook off for good."""
     try:
         torch = sys.modules["torch"]
         if is_worker():
             raise RuntimeError("a DataLoader worker")
-        from .probe import Probe
-        probe = Probe()
-        loop.grad_enabled = torch.is_grad_enabled
-        loop.cuda = getattr(torch, "cuda", None)
+        loop.set_torch(torch.is_grad_enabled, getattr(torch, "cuda", None))
         rank, world = rank_and_world()
-        probe.mark(words.HELLO, words.VERSION, -1, rank, world)
-        loop.probe, loop.turn = probe, probe.turn
-        tell_source(loop, "transformers.Trainer" if loop.trainer else "torch.optim hook, forward inferred")
-        os.register_at_fork(after_in_child=lambda: forked(loop))
-        atexit.register(ends, loop)
+        loop.probe.mark(words.HELLO, words.VERSION, -1, rank, world)
+        loop.begun = True
+        tell_source("transformers.Trainer" if loop.in_trainer() else "torch.optim hook, forward inferred")
+        os.register_at_fork(after_in_child=forked)
+        atexit.register(ends)
     except Exception:
-        loop.quiet = loop.NEVER
+        loop.off()
         log("switched off")
 
 
-def forked(loop):
-    loop.quiet = loop.NEVER
-    loop.gpu = loop.cuda = None
+def forked():
+    loop.off()
+    loop.begun = False
+    loop.set_gpu(None, None)
     try:
         loop.probe.forked()
     except Exception:
@@ -110,10 +108,10 @@ def where(traceback):
     return place or last
 
 
-def ends(loop):
+def ends():
     """The interpreter keeps an exception that nobody caught in sys.last_value, whatever sys.excepthook the host has: so
     that one is left alone. The exit status of a normal end is not known here."""
-    if loop.probe is None or loop.quiet == loop.NEVER:
+    if not loop.begun:
         return
     try:
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)

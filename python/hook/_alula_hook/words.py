@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of src/model/event.h and src/probe/probe.h (a test compares them)."""
+"""The numbers of src/model/event.h (a test compares them)."""
 
 VERSION = 1  # of the records, in HELLO
 
 HELLO, EPOCH, GPU_TIME, MEMORY, EXIT, COST, ANSWER, TOKENS = 1, 5, 6, 7, 8, 9, 12, 13
 DATA, FORWARD, BACKWARD, OPTIMIZER, EVALUATION, SAVE, LOG = 1, 2, 3, 4, 5, 6, 7
-DONE, MICRO, SKIPPED, ABORTED = 0, 1, 2, 3
 FRAMEWORK, OUTPUT_DIR, ERROR, WHERE, SOURCE, METRICS, ALLOCATOR, ANSWER_TEXT, MODEL, OPTIONS = range(10)
 MEMORY_SUMMARY, EMPTY_CACHE = 1, 2
 EXIT_NORMAL, EXIT_EXCEPTION, EXIT_SIGNAL = 0, 1, 2
@@ -19,19 +18,3 @@ FIGURES = (
     ("requested_bytes", "all", "current"), ("allocation", "all", "current"), ("allocation", "all", "allocated"),
     ("oversize_allocations", "current"), ("num_device_alloc",), ("num_device_free",),
 )
-
-
-def end(phase):
-    return phase + 1
-
-
-def begin(phase):
-    return (phase + 1) << 8
-
-
-def step(state):
-    return (state + 1) << 16
-
-
-SAMPLES_SHIFT = 24
-SAMPLES_MOST = 0xffffffff

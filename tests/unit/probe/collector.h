@@ -54,5 +54,6 @@ void child_end(pid_t child);
 
 int marks_suite(void);
 int manners_suite(void);
+int loop_suite(void);
 
 #endif

@@ -97,37 +97,7 @@ static void test_marks(void **state) {
     collector_close(&c);
 }
 
-static long long number_of(void *object) {
-    return *(long long *)object;
-}
-
-static void take_reference(void *object) {
-    ((long long *)object)[1]++;
-}
-
-static void job_call(struct collector *c) {
-    (void)c;
-    long long object[2] = {(long long)turn(-1, AL_IN_SAVE, -1, 0), 1};
-    REQUIRE(alula_probe_call(NULL, object) == object && object[1] == 1); // before the interpreter's functions are known
-    alula_probe_python(number_of, take_reference);
-    REQUIRE(alula_probe_call(NULL, object) == object && object[1] == 2);
-}
-
-static void test_call(void **state) {
-    (void)state;
-    struct collector c;
-    collector_open(&c);
-    collector_listen(&c);
-    pid_t child = child_start(job_call, &c);
-    collector_accept(&c);
-    child_end(child);
-    collector_drain(&c);
-    assert_int_equal(c.count, 1);
-    expect(&c, 0, AL_EVENT_PHASE_BEGIN, AL_IN_SAVE, 1, 0);
-    collector_close(&c);
-}
-
 int marks_suite(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks), cmocka_unit_test(test_call), cmocka_unit_test(test_request)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks), cmocka_unit_test(test_request)};
     return cmocka_run_group_tests_name("probe: marks", tests, NULL, NULL);
 }

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/python.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "model/event.h"
+#include "probe/loop.h"
+
+#define METH_FASTCALL 0x0080 // CPython's Include/methodobject.h
+
+// One loop a process: only its owner's calls change what is not atomic.
+static struct al_python py;
+static struct al_loop loop = {0};
+static _Atomic int32_t owner; // the loop's thread: the first that marks anything, 0 none
+static _Thread_local int32_t own_tid;
+
+// Callables of the hook's, NULL until set.
+static struct {
+    al_object *activate;  // () at the process's first mark
+    al_object *count;     // (batch) -> samples, for what count() here does not know
+    al_object *gradients; // torch.is_grad_enabled
+    al_object *cuda;      // torch.cuda, until it is initialised
+    al_object *gpu_begins; // () once it is
+    al_object *answer;    // () when the collector asks for something
+    al_object *gpu_mark;  // (ended, begun)
+    al_object *gpu_step;  // () -> CLOCK_MONOTONIC ns before which neither of the two wants to be called
+} hook;
+static int64_t gpu_due;
+
+static int32_t thread(void) {
+    if (!own_tid)
+        own_tid = (int32_t)syscall(SYS_gettid);
+    return own_tid;
+}
+
+// True when a callback's result is there, or its exception is none that the host must see (an interrupt is).
+static bool survive(al_object *result) {
+    if (result) {
+        py.drop(result);
+        return true;
+    }
+    if (!py.error_is(py.exception))
+        return false;
+    py.clear();
+    return true;
+}
+
+// Whether this call is to be marked, where the quick test said no.
+static bool take(int32_t me) {
+    int32_t nobody = 0;
+    if (atomic_compare_exchange_strong(&owner, &nobody, me)) {
+        if (!hook.activate || !survive(py.call(hook.activate, NULL)))
+            loop.quiet = AL_LOOP_OFF;
+        return !loop.quiet;
+    }
+    int error = errno;
+    bool ended = syscall(SYS_tgkill, getpid(), nobody, 0) != 0 && errno == ESRCH;
+    errno = error;
+    // The loop's thread has ended; this is another loop.
+    return ended && atomic_compare_exchange_strong(&owner, &nobody, me);
+}
+
+static bool owned(void) {
+    int32_t me = thread();
+    return me == atomic_load_explicit(&owner, memory_order_relaxed) || take(me);
+}
+
+static bool mine(void) {
+    return !loop.quiet && owned();
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool gpu_marks(const struct al_loop_move *m) {
+    al_object *ended = py.from_number(m->ended), *begun = py.from_number(m->begun);
+    bool ok = survive(py.call(hook.gpu_mark, ended, begun, NULL));
+    py.drop(ended);
+    py.drop(begun);
+    return ok;
+}
+
+static bool step_ends(void) {
+    if (al_probe_asked() && hook.answer && !survive(py.call(hook.answer, NULL)))
+        return false;
+    if (hook.gpu_step) {
+        if (gpu_due && now_ns() < gpu_due)
+            return true;
+        al_object *due = py.call(hook.gpu_step, NULL);
+        gpu_due = due && due != py.none ? py.as_number(due) : 0;
+        return survive(due);
+    }
+    al_object *initialized = hook.cuda ? py.attribute(hook.cuda, py.name_initialized) : NULL;
+    bool begins = initialized == py.yes && hook.gpu_begins;
+    if (hook.cuda && !survive(initialized))
+        return false;
+    return !begins || survive(py.call(hook.gpu_begins, NULL));
+}
+
+// False with an exception of the host's set.
+static bool tell(const struct al_loop_move *m) {
+    if (m->epoch)
+        (void)alula_probe_mark(AL_EVENT_EPOCH, 0, -1, loop.epoch, 0);
+    bool gpu = m->timed && hook.gpu_mark && !gpu_due;
+    bool ok = true;
+    if (gpu && m->step) // while it is this step
+        ok = gpu_marks(m);
+    if (m->turn)
+        (void)alula_probe_turn(m->turn);
+    if (gpu && !m->step)
+        ok = gpu_marks(m);
+    if (m->step && ok)
+        ok = step_ends();
+    return ok;
+}
+
+static al_object *give(al_object *object) {
+    py.keep(object);
+    return object;
+}
+
+static al_object *told(const struct al_loop_move *m, al_object *result) {
+    return tell(m) ? give(result) : NULL;
+}
+
+static al_object *truth(bool yes) {
+    return yes ? py.yes : py.no;
+}
+
+// First dimension of the first tensor of a list, a tuple, a dict or a tensor; -1 for anything else.
+static long long first_dimension(al_object *batch) {
+    al_object *type = py.type(batch), *value = NULL, *key;
+    ssize_t at = 0;
+    if (type == py.list || type == py.tuple)
+        value = py.item(batch, 0);
+    else if (type != py.dict)
+        value = give(batch);
+    else if (py.next_pair(batch, &at, &key, &value))
+        py.keep(value);
+    py.drop(type);
+    al_object *shape = value ? py.attribute(value, py.name_shape) : NULL;
+    al_object *number = shape ? py.item(shape, 0) : NULL;
+    long long samples = number ? py.as_number(number) : -1;
+    py.drop(value); // which takes NULL, too
+    py.drop(shape);
+    py.drop(number);
+    return samples;
+}
+
+// False with an exception of the host's set.
+static bool count(al_object *batch, int64_t *samples) {
+    *samples = first_dimension(batch);
+    if (*samples >= 0)
+        return true;
+    py.clear();
+    al_object *number = hook.count ? py.call(hook.count, batch, NULL) : NULL;
+    *samples = number ? py.as_number(number) : 0;
+    if (*samples < 0)
+        *samples = 0;
+    return !hook.count || survive(number);
+}
+
+// ---- the methods. Each is given what it needs by the hook's own wrappers. ----
+
+#define METHOD(name) static al_object *name(al_object *self, al_object *const *args, ssize_t n)
+#define UNUSED ((void)self, (void)args, (void)n)
+
+METHOD(data_begin) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (!mine())
+        return give(py.no);
+    al_object *gradients = py.call(hook.gradients, NULL);
+    bool on = gradients == py.yes;
+    if (!survive(gradients))
+        return NULL;
+    bool begun = al_loop_data_begin(&loop, on, &m);
+    return told(&m, truth(begun));
+}
+
+// (iterator, batch)
+METHOD(data_end) {
+    (void)self;
+    struct al_loop_move m = {0};
+    int64_t samples;
+    if (n < 2 || !owned())
+        return give(py.none);
+    if (!count(args[1], &samples))
+        return NULL;
+    al_loop_id dataset = loop.dataset;
+    if ((al_loop_id)args[0] != loop.iterator) {
+        al_object *object = py.attribute(args[0], py.name_dataset);
+        dataset = (al_loop_id)(object ? object : py.none);
+        if (!survive(object))
+            return NULL;
+    }
+    al_loop_batch(&loop, (al_loop_id)args[0], dataset, samples, &m);
+    return told(&m, py.none);
+}
+
+METHOD(data_done) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (owned())
+        al_loop_data_end(&loop, &m);
+    return told(&m, py.none);
+}
+
+METHOD(data_raised) {
+    UNUSED;
+    if (owned())
+        al_loop_data_raised(&loop);
+    return give(py.none);
+}
+
+// (whether data_begin said yes)
+METHOD(loader_ends) {
+    (void)self;
+    struct al_loop_move m = {0};
+    if (n >= 1 && loop.quiet < AL_LOOP_OFF && owned())
+        al_loop_loader_ends(&loop, args[0] == py.yes, &m);
+    return told(&m, py.none);
+}
+
+// (batch)
+METHOD(forward_begin) {
+    (void)self;
+    struct al_loop_move m = {0};
+    int64_t samples;
+    if (n < 1 || !mine() || loop.phase == AL_IN_FORWARD)
+        return give(py.none);
+    if (!count(args[0], &samples))
+        return NULL;
+    al_loop_forward_begin(&loop, samples, &m);
+    return told(&m, py.none);
+}
+
+METHOD(forward_end) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (mine())
+        al_loop_forward_end(&loop, &m);
+    return told(&m, py.none);
+}
+
+METHOD(backward_begin) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    bool begun = mine() && al_loop_backward_begin(&loop, &m);
+    return told(&m, truth(begun));
+}
+
+METHOD(backward_end) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (owned())
+        al_loop_backward_end(&loop, &m);
+    return told(&m, py.none);
+}
+
+// (optimizer, args, kwargs), as torch calls its global hooks of every optimizer.
+METHOD(optimizer_begin) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (mine())
+        al_loop_optimizer_begin(&loop, &m);
+    return told(&m, py.none);
+}
+
+METHOD(optimizer_end) {
+    (void)self;
+    struct al_loop_move m = {0};
+    if (n >= 1 && mine())
+        al_loop_optimizer_end(&loop, (al_loop_id)args[0], &m);
+    return told(&m, py.none);
+}
+
+METHOD(scaler_begin) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    bool begun = mine() && al_loop_scaler_begin(&loop, &m);
+    return told(&m, truth(begun));
+}
+
+// (optimizer, whether the step raised)
+METHOD(scaler_end) {
+    (void)self;
+    struct al_loop_move m = {0};
+    if (n >= 2 && owned())
+        al_loop_scaler_end(&loop, (al_loop_id)args[0], args[1] == py.yes, &m);
+    return told(&m, py.none);
+}
+
+static uint8_t phase_of(al_object *number) {
+    long long phase = py.as_number(number);
+    return phase > 0 && phase < AL_PHASE_COUNT ? (uint8_t)phase : AL_IN_OTHER;
+}
+
+// (phase)
+METHOD(enter) {
+    (void)self;
+    struct al_loop_move m = {0};
+    bool begun = n >= 1 && mine() && al_loop_enter(&loop, phase_of(args[0]), &m);
+    return told(&m, truth(begun));
+}
+
+METHOD(leave) {
+    (void)self;
+    struct al_loop_move m = {0};
+    if (n >= 1 && owned())
+        al_loop_leave(&loop, phase_of(args[0]), &m);
+    return told(&m, py.none);
+}
+
+// (1 or -1): a trainer's loop begins or ends. True when its marks are taken.
+METHOD(trainer) {
+    (void)self;
+    if (n >= 1)
+        loop.trainer += (int)py.as_number(args[0]);
+    return give(truth(mine()));
+}
+
+METHOD(in_trainer) {
+    UNUSED;
+    return give(truth(loop.trainer > 0));
+}
+
+// Whether this thread's marks are taken now; does not make it the loop's.
+METHOD(active) {
+    UNUSED;
+    return give(truth(!loop.quiet && thread() == atomic_load(&owner)));
+}
+
+METHOD(off) {
+    UNUSED;
+    loop.quiet = AL_LOOP_OFF;
+    return give(py.none);
+}
+
+static void set(al_object **place, al_object *object) {
+    al_object *old = *place;
+    *place = object && object != py.none ? give(object) : NULL;
+    py.drop(old);
+}
+
+// (activate, count, gpu_begins, answer)
+METHOD(set_hook) {
+    (void)self;
+    if (n >= 4) {
+        set(&hook.activate, args[0]);
+        set(&hook.count, args[1]);
+        set(&hook.gpu_begins, args[2]);
+        set(&hook.answer, args[3]);
+    }
+    return give(py.none);
+}
+
+// (torch.is_grad_enabled, torch.cuda or None)
+METHOD(set_torch) {
+    (void)self;
+    if (n >= 2) {
+        set(&hook.gradients, args[0]);
+        set(&hook.cuda, args[1]);
+    }
+    return give(py.none);
+}
+
+// (mark, step) or (None, None)
+METHOD(set_gpu) {
+    (void)self;
+    if (n >= 2) {
+        set(&hook.gpu_mark, args[0]);
+        set(&hook.gpu_step, args[1]);
+        set(&hook.cuda, NULL);
+    }
+    gpu_due = 0;
+    return give(py.none);
+}
+
+#define ROW(name) {#name, name, METH_FASTCALL, NULL}
+
+static struct al_python_method methods[] = {
+    ROW(data_begin), ROW(data_end), ROW(data_done), ROW(data_raised), ROW(loader_ends), ROW(forward_begin),
+    ROW(forward_end), ROW(backward_begin), ROW(backward_end), ROW(optimizer_begin), ROW(optimizer_end),
+    ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer), ROW(in_trainer), ROW(active), ROW(off),
+    ROW(set_hook), ROW(set_torch), ROW(set_gpu), {NULL, NULL, 0, NULL}};
+
+struct al_python_method *alula_probe_python(const struct al_python *python) {
+    if (python->bytes != sizeof *python)
+        return NULL;
+    py = *python;
+    return methods;
+}
