@@ -5,7 +5,7 @@ import atexit
 import os
 import sys
 
-from . import log, loop, words
+from . import log, words
 
 VERSIONS = ("torch", "transformers", "accelerate", "peft", "trl", "swift", "deepspeed", "lightning", "pytorch_lightning")
 ONE_LINE = 1000
@@ -55,6 +55,7 @@ def tell(probe, code, text):
 
 def tell_source(text):
     global source
+    from . import loop
     if text != source and loop.begun:
         source = text
         tell(loop.probe, words.SOURCE, text)
@@ -68,6 +69,7 @@ def is_worker():
 
 def activate():
     """At the process's first mark. Whatever fails here switches the hook off for good."""
+    from . import loop
     try:
         torch = sys.modules["torch"]
         if is_worker():
@@ -85,6 +87,7 @@ def activate():
 
 
 def forked():
+    from . import loop
     loop.off()
     loop.begun = False
     loop.set_gpu(None, None)
@@ -111,6 +114,7 @@ def where(traceback):
 def ends():
     """The interpreter keeps an exception that nobody caught in sys.last_value, whatever sys.excepthook the host has: so
     that one is left alone. The exit status of a normal end is not known here."""
+    from . import loop
     if not loop.begun:
         return
     try:
