@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "cli/run_board.h"
+#include "cli/run_host.h"
 #include "host/command.h"
 #include "launch/end.h"
 
@@ -204,6 +205,7 @@ static void watch(struct al_run *r) {
 
 static void finish(struct al_run *r) {
     int64_t now = al_monotonic_ns();
+    al_run_host_stop(r);
     al_run_accept(r, now);
     al_run_drain(r);
     al_run_note_ends(r, now);
@@ -250,6 +252,7 @@ static int run(struct al_run *r, double model_size) {
     al_run_say_start(r);
     al_run_board_start(r);
     al_run_device_start(r);
+    al_run_host_start(r);
     watch(r);
     finish(r);
     int level = r->device.level > r->level ? r->device.level : r->level;

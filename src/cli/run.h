@@ -19,6 +19,9 @@ struct al_run_rank {
     struct al_book_rank *book; // never NULL
     struct al_ring_reader *ring;
     int connection_fd, end_fd; // -1 none
+    bool epoch_due; // one began whose host memory was not read yet
+    struct al_ring_record *own; // marks of the collector itself, until they are counted with the ring's
+    uint32_t own_count, own_cap;
 };
 
 struct al_run_device {
@@ -62,6 +65,9 @@ struct al_run {
     uint32_t refused;
     int64_t workers_looked_ns;
     struct al_run_device device;
+    pthread_t host_thread;
+    bool host_started;
+    _Atomic int host_stop;
     struct al_run_told told[AL_STEPS_VERDICTS];
     uint32_t told_count;
     int level; // highest of the step findings, -1 none
@@ -71,6 +77,8 @@ struct al_run {
 // run_ranks.c
 void al_run_accept(struct al_run *r, int64_t now_ns);
 void al_run_drain(struct al_run *r);
+// A mark of the collector's own about a rank, counted with those of its ring; with the lock held.
+void al_run_own_mark(struct al_run *r, uint32_t rank, uint16_t kind, uint16_t code, int32_t device, int64_t a, int64_t b);
 // Notes who ended since the last call, with the time.
 void al_run_note_ends(struct al_run *r, int64_t now_ns);
 void al_run_note_orphan(void *user, pid_t pid, int status); // al_job_orphan_fn

@@ -13,6 +13,7 @@
 #include "detect/detect.h"
 #include "device/device.h"
 #include "host/host.h"
+#include "job/device_memory.h"
 #include "launch/end.h"
 #include "store/store.h"
 
@@ -23,10 +24,16 @@ static bool is_job(const void *user, pid_t pid) {
     return al_end_descends(pid, r->job.pid);
 }
 
+static void take_driver(void *user, uint32_t rank, uint16_t code, int32_t device, int64_t bytes) {
+    struct al_run *r = user;
+    al_run_own_mark(r, rank, AL_EVENT_DRIVER, code, device, bytes, r->ranks[rank].book->tally.step);
+}
+
 static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
     struct al_run_device *d = (struct al_run_device *)sink;
     pthread_mutex_lock(&d->run->lock);
     al_book_snapshot(&d->run->book, s, is_job, d->run);
+    al_book_driver(&d->run->book, s, take_driver, d->run);
     pthread_mutex_unlock(&d->run->lock);
     return d->store ? d->store->ops->tick(d->store, s) : 0;
 }

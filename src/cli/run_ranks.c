@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "cli/run.h"
+#include "host/memory.h"
 #include "job/say.h"
 #include "launch/end.h"
 
@@ -24,7 +25,8 @@ static bool take_guest(struct al_run *r, const struct al_link_guest *g) {
     struct al_book_rank *book = al_book_add(&r->book, g->pid, g->hello.start_ticks);
     pthread_mutex_unlock(&r->lock);
     if (book)
-        *k = (struct al_run_rank){book, ring, g->connection_fd, al_end_fd(g->pid)};
+        *k = (struct al_run_rank){
+            .book = book, .ring = ring, .connection_fd = g->connection_fd, .end_fd = al_end_fd(g->pid)};
     else
         al_ring_reader_free(ring); // with its descriptor
     return book;
@@ -97,16 +99,42 @@ static void sort(struct batch *b) {
     free(own != b->records ? own : other);
 }
 
+#define OWN_MOST 4096 // marks between two looks
+
+void al_run_own_mark(struct al_run *r, uint32_t rank, uint16_t kind, uint16_t code, int32_t device, int64_t a, int64_t b) {
+    struct al_run_rank *k = &r->ranks[rank];
+    if (k->own_count == k->own_cap) {
+        uint32_t cap = k->own_cap ? 2 * k->own_cap : 32;
+        struct al_ring_record *wider = cap <= OWN_MOST ? realloc(k->own, cap * sizeof *wider) : NULL;
+        if (!wider)
+            return;
+        k->own = wider;
+        k->own_cap = cap;
+    }
+    k->own[k->own_count++] = (struct al_ring_record){
+        .at_ns = al_monotonic_ns(), .kind = kind, .code = code, .device = device, .a = a, .b = b};
+}
+
+static void take_own(struct al_run_rank *k, struct batch *b) {
+    for (uint32_t i = 0; i < k->own_count; i++) {
+        const struct al_ring_item item = {.record = k->own[i]};
+        take(b, &item);
+    }
+    k->own_count = 0;
+}
+
 static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct batch *b, struct al_buf *lines) {
     struct al_tally *t = &k->book->tally;
     b->tally = t;
     b->count = 0;
     (void)al_ring_reader_drain(k->ring, take, b);
+    take_own(k, b);
     al_tally_lost(t, al_ring_reader_lost(k->ring) + b->dropped);
     sort(b);
     for (size_t i = 0; i < b->count; i++) {
         const struct al_ring_record *e = &b->records[i];
         al_tally_event(t, e->at_ns, e->kind, e->code, e->device, e->a, e->b);
+        k->epoch_due |= e->kind == AL_EVENT_EPOCH;
         if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && leads &&
             al_tally_steps(t) % r->log_every == 0)
             al_book_say_step(&r->book, k->book, lines);
@@ -176,32 +204,6 @@ void al_run_note_job_end(struct al_run *r, int64_t now_ns) {
     pthread_mutex_unlock(&r->lock);
 }
 
-// A worker is a child with the rank's own command line (forked), or one that torch has named.
-static bool is_worker(int root, pid_t child, const char *command, ssize_t len) {
-    char text[4096];
-    ssize_t got = al_fs_readf(root, text, sizeof text, "proc/%d/comm", (int)child);
-    if (got > 0 && (al_str_starts(text, "pt_data_worker") || al_str_starts(text, "pt_multiprocess")))
-        return true;
-    got = al_fs_readf(root, text, sizeof text, "proc/%d/cmdline", (int)child);
-    return len > 0 && got == len && memcmp(text, command, (size_t)len) == 0;
-}
-
-static int32_t count_workers(int root, pid_t pid) {
-    char command[4096], children[4096];
-    ssize_t len = al_fs_readf(root, command, sizeof command, "proc/%d/cmdline", (int)pid);
-    if (al_fs_readf(root, children, sizeof children, "proc/%d/task/%d/children", (int)pid, (int)pid) < 0)
-        return -1; // a kernel without this list, or the process is gone
-    int32_t count = 0;
-    for (char *p = children; *p; p += strcspn(p, " ")) {
-        char word[24];
-        uint64_t child;
-        p += strspn(p, " \n");
-        if (al_str_copy_n(word, sizeof word, p, strcspn(p, " \n")) && al_str_u64(word, &child))
-            count += is_worker(root, (pid_t)child, command, len);
-    }
-    return count;
-}
-
 void al_run_look_for_workers(struct al_run *r, int64_t now_ns) {
     int root;
     if (now_ns - r->workers_looked_ns < WORKERS_EVERY_NS || al_fs_root("/", &root))
@@ -211,7 +213,7 @@ void al_run_look_for_workers(struct al_run *r, int64_t now_ns) {
         struct al_book_rank *k = r->ranks[i].book;
         if (k->ended || !al_tally_trains(&k->tally))
             continue;
-        int32_t workers = count_workers(root, k->pid);
+        int32_t workers = al_host_workers(root, k->pid, NULL, 0);
         if (workers > k->workers)
             k->workers = workers; // only this thread reads it
     }

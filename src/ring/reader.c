@@ -180,6 +180,11 @@ size_t al_ring_reader_drain(struct al_ring_reader *r, void (*fn)(void *user, con
     return count;
 }
 
+size_t al_ring_reader_bytes(const struct al_ring_reader *r) {
+    struct stat st;
+    return fstat(r->fd, &st) == 0 && st.st_blocks > 0 ? (size_t)st.st_blocks * 512 : 0;
+}
+
 bool al_ring_reader_ask(struct al_ring_reader *r, uint32_t bits) {
     struct al_ring_header *h = (struct al_ring_header *)(void *)r->base;
     if (!(r->origin.features & AL_RING_REQUESTS))

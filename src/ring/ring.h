@@ -102,6 +102,8 @@ const struct al_ring_origin *al_ring_reader_origin(const struct al_ring_reader *
 // Returns the number of items.
 size_t al_ring_reader_drain(struct al_ring_reader *r, void (*fn)(void *user, const struct al_ring_item *item),
                             void *user);
+// Bytes of memory that the ring has taken so far: they show in the writer's shared memory.
+size_t al_ring_reader_bytes(const struct al_ring_reader *r);
 // Asks the writer for something at its next step: bits that it knows by number. False: this one looks at no requests.
 bool al_ring_reader_ask(struct al_ring_reader *r, uint32_t bits);
 // Records that the writer dropped plus those that the reader had to skip as damaged; never falls.

@@ -24,6 +24,7 @@ int processes_suite(void);
 int faults_suite(void);
 int replay_suite(void);
 int trainlog_suite(void);
+int memory_suite(void);
 
 // A made root folder with proc/, sys/ and etc/ below it.
 struct tree {
