@@ -37,6 +37,7 @@ complete -c alula -n "__alula_is $reading replay" -l start -x
 complete -c alula -n "__alula_is $reading replay" -l end -x
 complete -c alula -n "__alula_is $reading run" -l config -r -F
 complete -c alula -n "__alula_is $reading run" -l no-cmdline
+complete -c alula -n '__alula_is run' -l no-record
 complete -c alula -n "__alula_is $reading run" -l no-color
 complete -c alula -n "__alula_is $reading run" -l color
 complete -c alula -n '__alula_is top watch ps run serve record smi dmon pmon memory doctor' -l interval -x

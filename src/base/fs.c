@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -155,4 +156,18 @@ int al_fs_make_folder(const char *path, mode_t mode) {
     if (mkdir(part, mode) && errno != EEXIST)
         return from_errno(errno);
     return stat(part, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : AL_E_NOENT;
+}
+
+bool al_fs_remote(const char *path) {
+    static const unsigned long magics[] = {0x6969 /* NFS */,       0x517b /* SMB */,        0xfe534d42 /* SMB2 */,
+                                           0xff534d42 /* CIFS */,  0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,
+                                           0x00c36400 /* Ceph */,  0x65735546 /* FUSE */,   0x5346414f /* AFS */,
+                                           0x01021997 /* 9p */,    0x19830326 /* BeeGFS */, 0xaad7aaea /* PanFS */};
+    struct statfs f;
+    if (statfs(path, &f) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
+        if ((unsigned long)f.f_type == magics[i])
+            return true;
+    return false;
 }

@@ -3,6 +3,7 @@
 #ifndef AL_BASE_FS_H
 #define AL_BASE_FS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,5 +21,7 @@ int al_fs_u64(int root_fd, const char *path, uint64_t *ret);
 int al_fs_slurp(const char *path, size_t max, char **ret_data, size_t *ret_len);
 // Makes a folder and those above it that are missing (mkdir -p). 0 also when it is there already.
 int al_fs_make_folder(const char *path, mode_t mode);
+// Whether it lies on a network or FUSE file system, whose locks and shared memory cannot be relied on.
+bool al_fs_remote(const char *path);
 
 #endif

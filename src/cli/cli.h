@@ -75,6 +75,9 @@ struct al_cli_session {
 
 // Defaults overlaid with the file (NULL: defaults alone). 0, or an exit status with the message printed.
 int al_cli_load_config(const char *path, struct al_config *ret);
+struct al_buf;
+// The settings as a recording keeps them: thresholds and times only, since words of the config may be secrets.
+void al_cli_print_settings(struct al_buf *b, const struct al_settings *s);
 // Opens source, host, rules (when asked) and collect. 0, or an exit status with the message printed to stderr.
 int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, struct al_cli_session *ret);
 // 6 when parts of the recording that is played could not be read; al_cli_close says which.

@@ -125,3 +125,16 @@ void al_cli_signals(void) {
     a.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &a, NULL);
 }
+
+void al_cli_print_settings(struct al_buf *b, const struct al_settings *s) {
+    for (unsigned i = 0; i < al_setting_count; i++) {
+        const struct al_setting_info *info = &al_setting_table[i];
+        double value;
+        memcpy(&value, (const char *)s + info->offset, sizeof value);
+        if (!i || strcmp(info->section, al_setting_table[i - 1].section) != 0)
+            al_buf_printf(b, "%s:\n", info->section);
+        al_buf_printf(b, "  %s: ", info->key);
+        al_config_print_value(b, info, value);
+        al_buf_char(b, '\n');
+    }
+}

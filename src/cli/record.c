@@ -94,20 +94,6 @@ static int ask_attr(void *user, uint32_t gpu, enum al_attr attr, struct al_attr_
     return al_collect_attr(r->session.collect, gpu, attr, AL_NS_PER_S, ret);
 }
 
-// Thresholds and times only: words of the config may be secrets.
-static void print_settings(struct al_buf *b, const struct al_settings *s) {
-    for (unsigned i = 0; i < al_setting_count; i++) {
-        const struct al_setting_info *info = &al_setting_table[i];
-        double value;
-        memcpy(&value, (const char *)s + info->offset, sizeof value);
-        if (!i || strcmp(info->section, al_setting_table[i - 1].section) != 0)
-            al_buf_printf(b, "%s:\n", info->section);
-        al_buf_printf(b, "  %s: ", info->key);
-        al_config_print_value(b, info, value);
-        al_buf_char(b, '\n');
-    }
-}
-
 enum { OPT_FORCE = 1, OPT_FOR, OPT_KEEP, OPT_PLAIN, OPT_FULL, OPT_COARSE, OPT_NO_WAL, OPT_QUIET };
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -157,7 +143,7 @@ static int run(struct record *r, const struct al_cli_options *o) {
     int status = al_cli_open(o, AL_GROUP_ALL, true, &r->session);
     if (status)
         return status;
-    print_settings(&r->config, &r->session.settings);
+    al_cli_print_settings(&r->config, &r->session.settings);
     r->o.version = AL_VERSION;
     r->o.config = r->config.data;
     r->o.attr = ask_attr;

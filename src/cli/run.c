@@ -2,6 +2,7 @@
 // alula run: starts a command unchanged and watches it from inside and outside.
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +24,11 @@ static const char help[] =
     "Usage: alula run [options] -- COMMAND [ARGUMENT ...]\n"
     "Starts COMMAND unchanged (swift, torchrun, accelerate, python, a script) and watches its steps, phases and memory from\n"
     "the inside and its GPUs from the outside. Terminal, streams, signals and exit status are COMMAND's; alula writes to\n"
-    "stderr alone and leaves metrics_report.json in the output folder.\n\n"
+    "stderr alone and leaves metrics_report.json and run.alula in the output folder.\n\n"
     "  --output-dir DIR    where metrics_report.json goes; default: what the trainer or --output_dir of COMMAND says\n"
     "  --log-every N       a few lines every N steps: memory, times of the phases, GPU utilisation\n"
-    "  --record FILE       keep the GPUs' side in a recording (alula replay FILE)\n"
+    "  --record FILE       the recording goes there; default: run.alula in the output folder (alula report run.alula)\n"
+    "  --no-record         no recording\n"
     "  --fail-on LEVEL     exit with status 3 when COMMAND exits 0 but a finding of this level or above was raised\n"
     "                      (info, warning, critical)\n"
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
@@ -48,11 +50,12 @@ static const char examples[] =
     "\nExit status: COMMAND's (its signal is raised again); 125 alula failed (bad options too), 126 COMMAND cannot be run,\n"
     "127 not found; 3 a finding of --fail-on.\n";
 
-enum { OPT_OUTPUT = 1, OPT_LOG, OPT_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
+enum { OPT_OUTPUT = 1, OPT_LOG, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
 static const struct option long_options[] = {
     {"output-dir", required_argument, NULL, OPT_OUTPUT},
     {"log-every", required_argument, NULL, OPT_LOG},
     {"record", required_argument, NULL, OPT_RECORD},
+    {"no-record", no_argument, NULL, OPT_NO_RECORD},
     {"fail-on", required_argument, NULL, OPT_FAIL_ON},
     {"model-size", required_argument, NULL, OPT_MODEL},
     {"preset", required_argument, NULL, OPT_PRESET},
@@ -90,7 +93,8 @@ static int take_option(struct al_run *r, double *model_size, int option, const c
         if (!al_str_u64(argument, &r->log_every) || !r->log_every)
             return usage_error("--log-every %s: expected a number of steps", argument);
         return 0;
-    case OPT_RECORD: r->record = argument; return 0;
+    case OPT_RECORD: r->record.named = argument; return 0;
+    case OPT_NO_RECORD: r->record.off = true; return 0;
     case OPT_FAIL_ON:
         r->fail_on = al_level_from_word(argument);
         return r->fail_on < 0 ? usage_error("--fail-on %s: expected info, warning or critical", argument) : 0;
@@ -194,6 +198,7 @@ static void watch(struct al_run *r) {
         if (told) {
             // The job may be killed before it is done: what is known now is kept.
             al_run_drain(r);
+            r->record.keep_ns = 0;
             al_run_report(r, false);
         }
         if (now < due)
@@ -214,6 +219,7 @@ static void finish(struct al_run *r) {
     al_run_report(r, true);
     al_run_say_end(r);
     al_run_board_stop();
+    al_run_record_close(r);
     if (r->linked)
         al_link_close(&r->link);
     al_job_done(&r->job);
@@ -249,6 +255,8 @@ static int run(struct al_run *r, double model_size) {
         return status;
     }
     r->book.job.pid = r->job.pid;
+    (void)signal(SIGXFSZ, SIG_IGN); // a file size limit shows as an error of the write
+    al_run_record_open(r);
     al_run_say_start(r);
     al_run_board_start(r);
     al_run_device_start(r);
@@ -277,6 +285,8 @@ int al_cmd_run(int argc, char **argv) {
         }
         status = take_option(r, &model_size, option, optarg);
     }
+    if (!status && r->record.off && r->record.named)
+        status = usage_error("run: --record and --no-record contradict each other%s", "");
     if (!status && optind >= argc)
         status = usage_error("run: name the command, as in alula run -- python train.py%s", "");
     if (!status) {

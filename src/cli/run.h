@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inside of alula run: run.c (options, loop), run_ranks.c (processes and their rings), run_device.c (the GPUs, on a
-// thread of their own), run_say.c (what is printed), run_report.c (what is written). What they learn is kept in the book
-// (job/book.h), and its words come from there.
+// thread of their own), run_say.c (what is printed), run_report.c and run_record.c (what is written). What they learn is
+// kept in the book (job/book.h), and its words come from there.
 #ifndef AL_CLI_RUN_H
 #define AL_CLI_RUN_H
 
@@ -34,9 +34,22 @@ struct al_run_device {
     bool hangs; // left alone in a driver call
     // of the thread
     struct al_run *run;
-    struct al_sink *store; // --record
-    const char *record;
     bool color;
+};
+
+// The recording. The collecting thread writes it, and the main thread when that one is gone.
+struct al_run_record {
+    bool off;          // --no-record
+    const char *named; // --record
+    struct al_sink *store; // NULL: none
+    _Atomic bool failed;   // nothing is written any more
+    char path[4200];   // where it is written
+    char folder[256];  // of its own on a local disk, from which it is moved; "" none
+    struct al_buf config;
+    int64_t origin_ns; // its first tick
+    _Atomic int64_t keep_ns; // when the job's own row is written again
+    struct al_finding queue[AL_STEPS_VERDICTS]; // of the rules on steps, until the next tick
+    uint32_t queued;
 };
 
 struct al_run_told { // verdicts already told
@@ -46,7 +59,7 @@ struct al_run_told { // verdicts already told
 
 struct al_run {
     struct al_cli_options options;
-    const char *output_dir, *record;
+    const char *output_dir;
     bool quiet, verbose;
     int fail_on;
     uint64_t log_every;
@@ -68,6 +81,7 @@ struct al_run {
     pthread_t host_thread;
     bool host_started;
     _Atomic int host_stop;
+    struct al_run_record record;
     struct al_run_told told[AL_STEPS_VERDICTS];
     uint32_t told_count;
     int level; // highest of the step findings, -1 none
@@ -95,6 +109,16 @@ void al_run_judge(struct al_run *r, bool live);
 void al_run_say_end(struct al_run *r);
 // One write to stderr.
 void al_run_print(struct al_buf *b);
+
+// run_record.c; called without the lock but where it is said
+void al_run_record_open(struct al_run *r);
+void al_run_record_tick(struct al_run *r, const struct al_snapshot *s);
+void al_run_record_finding(struct al_run *r, const struct al_snapshot *s, const struct al_finding *f);
+void al_run_record_note(struct al_run *r, const struct al_finding *f); // of the rules on steps; with the lock held
+void al_run_record_marks(struct al_run *r, const struct al_book_rank *k, const struct al_mark *marks, size_t count);
+void al_run_record_text(struct al_run *r, const struct al_book_rank *k, int64_t at_ns, uint16_t code, const char *text,
+                        size_t len);
+void al_run_record_close(struct al_run *r); // and moves it to where it belongs
 
 // run_report.c
 // The folder that the report belongs in; NULL when nothing names one. *ret_source tells what named it.

@@ -49,7 +49,7 @@ void al_run_board_start(const struct al_run *r) {
         (void)close(root);
     }
     (void)al_str_copy(head.command, sizeof head.command, r->book.job.command);
-    (void)al_str_copy(head.record, sizeof head.record, r->record ? r->record : "");
+    (void)al_str_copy(head.record, sizeof head.record, r->record.store ? r->record.path : "");
     (void)al_board_writer_new(r->link.dir_fd, &head, &writer);
 }
 

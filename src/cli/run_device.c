@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "alula-version.h"
 #include "base/str.h"
 #include "cli/run.h"
 #include "cli/watch_text.h"
@@ -15,7 +14,6 @@
 #include "host/host.h"
 #include "job/device_memory.h"
 #include "launch/end.h"
-#include "store/store.h"
 
 #define WAKE SIGPROF // not among the signals that are passed on
 
@@ -35,7 +33,8 @@ static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
     al_book_snapshot(&d->run->book, s, is_job, d->run);
     al_book_driver(&d->run->book, s, take_driver, d->run);
     pthread_mutex_unlock(&d->run->lock);
-    return d->store ? d->store->ops->tick(d->store, s) : 0;
+    al_run_record_tick(d->run, s);
+    return 0;
 }
 
 // On a node that others use too, their troubles are not this job's.
@@ -65,7 +64,8 @@ static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const s
         al_watch_finding_lines(&b, s, f, f->phase == AL_PHASE_BEGAN, d->color);
         al_run_print(&b);
     }
-    return d->store ? d->store->ops->finding(d->store, s, f) : 0;
+    al_run_record_finding(r, s, f);
+    return 0;
 }
 
 static const struct al_sink_ops device_ops = {
@@ -75,7 +75,7 @@ static const struct al_sink_ops device_ops = {
     .finding = on_finding,
 };
 static const struct al_sink_ops record_ops = {
-    .name = "run --record", .groups = AL_GROUP_ALL, .tick = on_tick, .finding = on_finding};
+    .name = "run, recorded", .groups = AL_GROUP_ALL, .tick = on_tick, .finding = on_finding};
 
 static void fail(struct al_run_device *d, const char *why) {
     pthread_mutex_lock(&d->run->lock);
@@ -83,7 +83,25 @@ static void fail(struct al_run_device *d, const char *why) {
     pthread_mutex_unlock(&d->run->lock);
 }
 
+// The job's ranks as rows of the snapshot.
+struct ranks {
+    struct al_ranks base; // first
+    struct al_run *run;
+};
+
+static int fill_ranks(struct al_ranks *ranks, struct al_snapshot *s, int64_t now_ns) {
+    struct al_run *r = ((struct ranks *)ranks)->run;
+    (void)now_ns;
+    pthread_mutex_lock(&r->lock);
+    al_book_fill(&r->book, s);
+    pthread_mutex_unlock(&r->lock);
+    return 0;
+}
+
+static const struct al_ranks_ops ranks_ops = {.name = "job", .fill = fill_ranks};
+
 struct parts {
+    struct ranks ranks;
     struct al_device *device;
     struct al_host *host;
     struct al_detect *detect;
@@ -110,6 +128,7 @@ static int open_parts(struct al_run_device *d, struct parts *p) {
     const struct al_collect_options options = {
         .device = p->device,
         .host = p->host,
+        .ranks = &p->ranks.base,
         .clock = &p->clock,
         .interval_ns = interval ? interval : (int64_t)(set->sampling_interval * 1e9),
         .process_period_ns = (int64_t)(set->sampling_process_interval * 1e9),
@@ -123,31 +142,11 @@ static int open_parts(struct al_run_device *d, struct parts *p) {
     return result;
 }
 
-static void open_record(struct al_run_device *d) {
-    const struct al_store_options o = {.path = d->record, .version = AL_VERSION};
-    struct al_store_error e = {{0}};
-    if (!d->record)
-        return;
-    int result = al_store_writer(&o, &d->store, &e);
-    if (result)
-        al_cli_error("run: --record %s: %s; the job runs unrecorded", d->record, *e.text ? e.text : al_error_text(result));
-    else
-        d->sink.ops = &record_ops;
-}
-
-static void close_record(struct al_run_device *d) {
-    struct al_store_error e = {{0}};
-    if (d->store && al_store_close(d->store, &e))
-        al_cli_error("run: --record %s: %s; what was written before is kept", d->record, e.text);
-    d->store = NULL;
-}
-
 static void *live(void *user) {
     struct al_run_device *d = user;
-    struct parts p = {0};
+    struct parts p = {.ranks = {{&ranks_ops}, d->run}};
     int result = open_parts(d, &p);
     if (!result) {
-        open_record(d);
         (void)al_collect_add_sink(p.collect, &d->sink);
         pthread_mutex_lock(&d->run->lock);
         d->run->book.device_open = p.device != NULL;
@@ -155,7 +154,6 @@ static void *live(void *user) {
         result = al_collect_run(p.collect, 0, &d->stop);
         if (result)
             fail(d, al_error_text(result));
-        close_record(d);
     }
     if (p.collect && al_collect_stop(p.collect) == AL_E_TIMEOUT) {
         d->hangs = true; // its memory stays with the driver's thread
@@ -174,9 +172,8 @@ static void on_wake(int number) {
 
 void al_run_device_start(struct al_run *r) {
     struct al_run_device *d = &r->device;
-    d->sink.ops = &device_ops;
+    d->sink.ops = r->record.store ? &record_ops : &device_ops;
     d->run = r;
-    d->record = r->record;
     d->color = al_cli_use_color(&r->options, stderr);
     d->level = -1;
     al_book_device_missing(&r->book, "the driver had not answered before the job ended");
@@ -193,7 +190,7 @@ void al_run_device_stop(struct al_run *r) {
     atomic_store(&d->stop, SIGTERM);
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    for (int i = 0; i < (d->record ? 120 : 12) && !d->joined; i++) {
+    for (int i = 0; i < (r->record.store ? 60 : 12) && !d->joined; i++) {
         (void)pthread_kill(d->thread, WAKE);
         until.tv_nsec += 25000000;
         if (until.tv_nsec >= 1000000000) {

@@ -45,8 +45,9 @@ void al_run_accept(struct al_run *r, int64_t now_ns) {
 
 // Lanes come one after the other: their records are put in time's order before they are counted.
 struct batch {
-    struct al_tally *tally;
-    struct al_ring_record *records;
+    struct al_run *run;
+    struct al_book_rank *rank;
+    struct al_mark *marks;
     size_t count, cap;
     uint64_t dropped;
 };
@@ -54,23 +55,25 @@ struct batch {
 static void take(void *user, const struct al_ring_item *item) {
     struct batch *b = user;
     if (item->text) {
-        al_tally_text(b->tally, item->record.code, item->text, item->text_length);
+        al_tally_text(&b->rank->tally, item->record.code, item->text, item->text_length);
+        al_run_record_text(b->run, b->rank, item->record.at_ns, item->record.code, item->text, item->text_length);
         return;
     }
     if (b->count == b->cap) {
         size_t cap = b->cap ? 2 * b->cap : 256;
-        struct al_ring_record *wider = realloc(b->records, cap * sizeof *wider);
+        struct al_mark *wider = realloc(b->marks, cap * sizeof *wider);
         if (!wider) {
             b->dropped++;
             return;
         }
-        b->records = wider;
+        b->marks = wider;
         b->cap = cap;
     }
-    b->records[b->count++] = item->record;
+    const struct al_ring_record *e = &item->record;
+    b->marks[b->count++] = (struct al_mark){e->at_ns, e->kind, e->code, e->device, e->a, e->b};
 }
 
-static void merge(struct al_ring_record *to, const struct al_ring_record *from, size_t low, size_t middle, size_t high) {
+static void merge(struct al_mark *to, const struct al_mark *from, size_t low, size_t middle, size_t high) {
     size_t a = low, b = middle;
     for (size_t i = low; i < high; i++)
         to[i] = b >= high || (a < middle && from[a].at_ns <= from[b].at_ns) ? from[a++] : from[b++];
@@ -80,8 +83,8 @@ static void merge(struct al_ring_record *to, const struct al_ring_record *from, 
 static void sort(struct batch *b) {
     bool sorted = true;
     for (size_t i = 1; i < b->count && sorted; i++)
-        sorted = b->records[i - 1].at_ns <= b->records[i].at_ns;
-    struct al_ring_record *other = sorted ? NULL : malloc(b->count * sizeof *other), *own = b->records;
+        sorted = b->marks[i - 1].at_ns <= b->marks[i].at_ns;
+    struct al_mark *other = sorted ? NULL : malloc(b->count * sizeof *other), *own = b->marks;
     if (!other)
         return;
     for (size_t width = 1; width < b->count; width *= 2) {
@@ -90,13 +93,13 @@ static void sort(struct batch *b) {
             size_t high = middle + width < b->count ? middle + width : b->count;
             merge(other, own, low, middle, high);
         }
-        struct al_ring_record *swap = own;
+        struct al_mark *swap = own;
         own = other;
         other = swap;
     }
-    if (own != b->records)
-        memcpy(b->records, own, b->count * sizeof *own);
-    free(own != b->records ? own : other);
+    if (own != b->marks)
+        memcpy(b->marks, own, b->count * sizeof *own);
+    free(own != b->marks ? own : other);
 }
 
 #define OWN_MOST 4096 // marks between two looks
@@ -125,24 +128,25 @@ static void take_own(struct al_run_rank *k, struct batch *b) {
 
 static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct batch *b, struct al_buf *lines) {
     struct al_tally *t = &k->book->tally;
-    b->tally = t;
+    b->rank = k->book;
     b->count = 0;
     (void)al_ring_reader_drain(k->ring, take, b);
     take_own(k, b);
     al_tally_lost(t, al_ring_reader_lost(k->ring) + b->dropped);
     sort(b);
     for (size_t i = 0; i < b->count; i++) {
-        const struct al_ring_record *e = &b->records[i];
+        const struct al_mark *e = &b->marks[i];
         al_tally_event(t, e->at_ns, e->kind, e->code, e->device, e->a, e->b);
         k->epoch_due |= e->kind == AL_EVENT_EPOCH;
         if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && leads &&
             al_tally_steps(t) % r->log_every == 0)
             al_book_say_step(&r->book, k->book, lines);
     }
+    al_run_record_marks(r, k->book, b->marks, b->count);
 }
 
 void al_run_drain(struct al_run *r) {
-    struct batch b = {0};
+    struct batch b = {.run = r};
     struct al_buf lines = AL_BUF_INIT;
     pthread_mutex_lock(&r->lock);
     const struct al_book_rank *leader = al_book_leader(&r->book);
@@ -150,7 +154,7 @@ void al_run_drain(struct al_run *r) {
         drain(r, &r->ranks[i], !leader || leader == r->ranks[i].book, &b, &lines);
     al_book_counted(&r->book);
     pthread_mutex_unlock(&r->lock);
-    free(b.records);
+    free(b.marks);
     al_run_print(&lines);
 }
 

@@ -32,9 +32,11 @@ void al_run_say_start(const struct al_run *r) {
     } else {
         al_buf_str(&b, "; report: where the trainer writes, if it says so (else --output-dir)");
     }
-    if (r->record) {
+    if (r->record.store) {
         al_buf_str(&b, "; recording: ");
-        al_term_string(&b, r->record);
+        al_term_string(&b, r->record.path);
+        if (*r->record.folder)
+            al_buf_str(&b, r->record.named ? ", moved there at the end" : ", moved beside the report at the end");
     }
     al_buf_char(&b, '\n');
     al_run_print(&b);
@@ -64,7 +66,10 @@ void al_run_judge(struct al_run *r, bool live) {
         // What the recent steps show counts for --fail-on only if the whole run shows it too.
         if (!live && (int)f->level > r->level)
             r->level = (int)f->level;
-        if (!told_before(r, &verdicts[i]) && !r->quiet)
+        if (told_before(r, &verdicts[i]))
+            continue;
+        al_run_record_note(r, f);
+        if (!r->quiet)
             al_book_say_finding(f, &b);
     }
     pthread_mutex_unlock(&r->lock);

@@ -104,3 +104,16 @@ const char *al_book_verdict_word(enum al_verdict v) {
     static const char *const words[] = {"nothing found", "finding", "too little data", "cannot tell"};
     return words[v];
 }
+
+void al_book_fill(const struct al_book *book, struct al_snapshot *s) {
+    for (uint32_t i = 0; i < book->rank_count; i++) {
+        const struct al_book_rank *k = book->ranks[i];
+        struct al_rank *r = k->ended || !k->tally.first_ns ? NULL : al_snapshot_add_rank(s);
+        if (!r)
+            continue;
+        r->pid = k->pid;
+        r->start_ticks = k->start_ticks;
+        r->job = book->job.pid;
+        al_tally_rank(&k->tally, r);
+    }
+}

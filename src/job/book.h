@@ -96,6 +96,9 @@ uint32_t al_book_judge(struct al_book *book, bool live, const struct al_steps_ve
 const char *al_book_verdict_word(enum al_verdict v);
 const struct al_book_gpu *al_book_gpu(const struct al_book *book, const char *uuid);
 
+// A row for each rank that lives and has marked (unsorted).
+void al_book_fill(const struct al_book *book, struct al_snapshot *s);
+
 struct al_book_utilization {
     bool known;
     double mean, max;

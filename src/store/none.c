@@ -36,6 +36,10 @@ int al_store_verdict(struct al_sink *sink, const char *rule, const char *key, co
     (void)sink, (void)rule, (void)key, (void)verdict, (void)why;
     return refuse(NULL);
 }
+int al_store_note_meta(struct al_sink *sink, const char *key, const char *text) {
+    (void)sink, (void)key, (void)text;
+    return refuse(NULL);
+}
 int al_store_note_gap(struct al_sink *sink, int64_t from_ns, int64_t to_ns, const char *reason) {
     (void)sink, (void)from_ns, (void)to_ns, (void)reason;
     return refuse(NULL);

@@ -143,6 +143,13 @@ int al_store_verdict(struct al_sink *sink, const char *rule, const char *key, co
     return result;
 }
 
+int al_store_note_meta(struct al_sink *sink, const char *key, const char *text) {
+    struct al_writer *w = (struct al_writer *)sink;
+    if (!w->failed)
+        w->failed = al_writer_meta(w, key, text);
+    return w->failed;
+}
+
 int al_store_note_gap(struct al_sink *sink, int64_t from_ns, int64_t to_ns, const char *reason) {
     struct al_writer *w = (struct al_writer *)sink;
     return w->failed ? w->failed : al_writer_note_gap(w, from_ns, to_ns, reason);

@@ -53,6 +53,8 @@ void al_store_stats(const struct al_sink *sink, struct al_store_stats *ret);
 int al_store_verdict(struct al_sink *sink, const char *rule, const char *key, const char *verdict, const char *why);
 // Least and greatest behind a thinned value of the tick just written, into the table sample_ranges.
 int al_store_note_range(struct al_sink *sink, uint32_t gpu, int metric, double min, double max);
+// A row of the table `meta`, new or again. Called where ticks are written.
+int al_store_note_meta(struct al_sink *sink, const char *key, const char *text);
 int al_store_note_gap(struct al_sink *sink, int64_t from_ns, int64_t to_ns, const char *reason);
 
 

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "store/writer.h"
 
 #define MINUTE (60 * AL_NS_PER_S)
@@ -20,20 +20,6 @@ bool al_store_built(void) {
     return true;
 }
 
-// File systems of other machines: shared memory for the WAL index and SQLite's locks do not work across nodes there.
-static bool is_remote(const char *path) {
-    static const unsigned long magics[] = {0x6969 /* NFS */,       0x517b /* SMB */,        0xfe534d42 /* SMB2 */,
-                                           0xff534d42 /* CIFS */,  0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,
-                                           0x00c36400 /* Ceph */,  0x65735546 /* FUSE */,   0x5346414f /* AFS */,
-                                           0x01021997 /* 9p */,    0x19830326 /* BeeGFS */, 0xaad7aaea /* PanFS */};
-    struct statfs f;
-    if (statfs(path, &f) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
-        if ((unsigned long)f.f_type == magics[i])
-            return true;
-    return false;
-}
 
 // An empty file or a recording may be replaced, nothing else.
 static bool replaceable(int fd) {
@@ -88,7 +74,7 @@ static int create_file(struct al_writer *w, struct al_store_error *e) {
         al_db_say(e, "%s: %s", w->path, strerror(errno));
         return errno == EACCES || errno == EPERM ? AL_E_DENIED : AL_E_IO;
     }
-    w->wal = !w->o.no_wal && !is_remote(w->path);
+    w->wal = !w->o.no_wal && !al_fs_remote(w->path);
     // On NFS flock() is a lock of the same kind as SQLite's own, which it would shut out.
     if (w->wal && flock(w->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         al_db_say(e, "%s: another alula is recording to this file", w->path);

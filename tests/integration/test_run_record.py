@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""alula run keeps its job in run.alula: where that file goes, and what survives which death."""
+
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = pytest.mark.plain  # the job loads the probe, and has no sanitizer
+
+FAKE = pathlib.Path(__file__).with_name("fake_job.py")
+
+
+@pytest.fixture
+def local(tmp_path):
+    folder = tmp_path / "local"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def fake(alula, tmp_path, local):
+    """fake("--steps", 30, run=("--output-dir", d)) runs the job watched, local disk below tmp_path."""
+
+    def run(*args, run=(), env=None):
+        return alula("run", *run, "--", sys.executable, FAKE, *args, env={"TMPDIR": str(local), **(env or {})}, timeout=60)
+
+    return run
+
+
+def info_of(alula, path):
+    return json.loads(alula("info", path, "--json").stdout)
+
+
+def steps_of(path):
+    """Recorded marks are compressed; the ranks' rows say how far it came."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        return db.execute("SELECT max(step) FROM rank_samples").fetchone()[0]
+
+
+def test_in_the_folder_that_is_given(fake, alula, tmp_path):
+    out = tmp_path / "out"
+    got = fake("--steps", 30, run=("--output-dir", out))
+    assert f"recording: {out}/run.alula\n" in got.stderr
+    assert stat.S_IMODE((out / "run.alula").stat().st_mode) == 0o600
+    assert sorted(p.name for p in out.iterdir()) == ["metrics_report.json", "run.alula"]
+    info = info_of(alula, out / "run.alula")
+    assert info["closed"] is True and info["marks"] > 100
+    first = (out / "run.alula").read_bytes()
+    got = fake("--steps", 5, run=("--output-dir", out))
+    assert "; recording: " in got.stderr.splitlines()[0] and "run-2.alula" in got.stderr.splitlines()[0]
+    assert (out / "run.alula").read_bytes() == first and (out / "run-2.alula").exists()
+
+
+def test_in_the_trainer_s_folder_once_it_is_over(fake, tmp_path, local):
+    out = tmp_path / "trained"
+    got = fake("--steps", 5, "--output", out)
+    assert got.stderr.splitlines()[0].endswith("moved beside the report at the end")
+    assert f"alula: recording: {out}/run.alula\n" in got.stderr
+    assert (out / "run.alula").exists() and not list(local.iterdir())
+
+
+def test_a_folder_that_the_command_names_stays_empty_until_then(alula, tmp_path, local):
+    """Some trainers refuse to begin in a folder that holds something."""
+    out = tmp_path / "out"
+    code = "import os, sys; sys.exit(len(os.listdir(sys.argv[2])))"
+    got = alula("run", "--output-dir", out, "--", sys.executable, "-c", code, "--output_dir", out,
+                env={"TMPDIR": str(local)})
+    assert got.returncode == 0 and (out / "run.alula").exists() and not list(local.iterdir())
+
+
+def test_nobody_names_a_folder(fake, tmp_path, local):
+    got = fake("--steps", 5)
+    assert "alula: recording: " not in got.stderr and not list(local.iterdir())
+    named = tmp_path / "mine.alula"
+    assert f"alula: recording: {named}" in fake("--steps", 5, run=("--record", named)).stderr
+    assert named.exists()
+
+
+def test_none_is_wanted(fake, alula, tmp_path):
+    out = tmp_path / "out"
+    got = fake("--steps", 5, run=("--no-record", "--output-dir", out))
+    assert got.returncode == 0 and "recording" not in got.stderr and not (out / "run.alula").exists()
+    got = alula("run", "--no-record", "--record", "x", "--", "true")
+    assert got.returncode == 125 and "contradict" in got.stderr
+
+
+def test_a_full_disk_costs_the_job_nothing(fake, tmp_path):
+    out = tmp_path / "out"
+    got = fake("--steps", 5, run=("--output-dir", out, "--record", "/dev/full/x"))
+    assert got.returncode == 0 and "the job runs unrecorded" in got.stderr
+    assert json.loads((out / "metrics_report.json").read_text())["train_runtime"] > 0
+
+
+@pytest.mark.parametrize("name", ["KILL", "SEGV", "TERM", "INT", "ABRT", "BUS"])
+def test_the_job_dies(fake, alula, tmp_path, name):
+    out = tmp_path / "out"
+    got = fake("--steps", 60, "--at", 40, "--kill", int(signal.Signals[f"SIG{name}"]), run=("--output-dir", out))
+    assert got.returncode == -signal.Signals[f"SIG{name}"], got.stderr
+    info = info_of(alula, out / "run.alula")
+    assert info["closed"] is True and info["marks"] > 100
+
+
+def watched(alula_bin, local, *args):
+    return subprocess.Popen([alula_bin, "run", *args[0], "--", sys.executable, FAKE, *args[1]],
+                            env={**os.environ, "TMPDIR": str(local)}, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+                            encoding="utf-8")
+
+
+def wait_for_steps(path, count, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if (steps_of(path) or 0) >= count:
+                return
+        except sqlite3.Error:
+            pass
+        time.sleep(0.1)
+    raise AssertionError(f"{path} did not come to step {count}")
+
+
+def test_alula_is_killed(alula_bin, alula, tmp_path, local):
+    """The last committed second is there, from the folder as from the local disk; the job goes on."""
+    out = tmp_path / "out"
+    for options, place in ((("--output-dir", str(out)), out), ((), None)):
+        job = watched(alula_bin, local, options, ("--steps", "2000", "--forward", "0.005"))
+        path = None
+        while not path:
+            path = place / "run.alula" if place and (place / "run.alula").exists() else \
+                next(local.glob("alula-record-*/run.alula"), None)
+        wait_for_steps(path, 100)
+        with open(f"/proc/{job.pid}/task/{job.pid}/children", encoding="utf-8") as f:
+            children = [int(pid) for pid in f.read().split()]
+        job.kill()
+        job.wait()
+        trainers = [pid for pid in children if b"fake_job" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert trainers
+        for pid in trainers:
+            os.kill(pid, signal.SIGKILL)
+        info = info_of(alula, path)
+        assert info["closed"] is False and len(info["ranks"]) == 1 and steps_of(path) >= 100
+
+
+def test_what_goes_over_the_size_limit(alula_bin, tmp_path, local):
+    """A limit on file sizes costs the recording, with a word, and neither alula nor the job."""
+    command = f"ulimit -f 100; exec {alula_bin} run --output-dir {tmp_path / 'out'} -- {sys.executable} {FAKE} --steps 20"
+    got = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60,
+                         env={**os.environ, "TMPDIR": str(local)})
+    assert got.returncode == 0, got.stderr
+    assert "file size limit" in got.stderr and not (tmp_path / "out" / "run.alula").exists()
