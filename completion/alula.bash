@@ -11,7 +11,7 @@ _alula_options() {
     serve) echo "--listen --dcgm-names --max-processes --pod-resources --insecure-listen --interval $common" ;;
     record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval $common" ;;
     replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;
-    export) echo "--format -o --output --force --from --to --gpu --redact --help" ;;
+    export) echo "--format -o --output --force --from --to --gpu --ranks --redact --help" ;;
     info) echo "--json --help" ;;
     plot) echo "--metric --gpu --pid --from --to --svg --csv --ascii --help" ;;
     stat) echo "-c --show-cmd -f --show-full-cmd -u --show-user -p --show-pid -F --show-fan -e --show-codec -P --show-power" \

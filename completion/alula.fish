@@ -84,6 +84,7 @@ complete -c alula -n '__alula_is record' -l no-wal
 complete -c alula -n '__alula_is export' -l format -x -a 'csv json jsonl sqlite'
 complete -c alula -n '__alula_is export' -s o -l output -r -F
 complete -c alula -n '__alula_is export' -l force
+complete -c alula -n '__alula_is export' -l ranks
 complete -c alula -n '__alula_is export' -l redact
 complete -c alula -n '__alula_is export plot' -l from -x
 complete -c alula -n '__alula_is export plot' -l to -x

@@ -21,7 +21,7 @@ enum format { FORMAT_NONE, FORMAT_CSV, FORMAT_JSON, FORMAT_JSONL, FORMAT_SQLITE 
 struct export {
     const char *path, *output, *gpus, *from, *to;
     enum format format;
-    bool force;
+    bool force, ranks;
     struct al_store *store;
     struct al_redact *redact; // NULL: nothing is taken out
     struct al_snapshot *s;
@@ -31,6 +31,7 @@ struct export {
     uint32_t shown[AL_GPU_MAX]; // positions in the store of the GPUs that were chosen
     int64_t from_ns, to_ns, last_ns; // last_ns: findings up to here are out
     bool first;
+    uint64_t marks;
     struct al_buf buf;
 };
 
@@ -43,10 +44,12 @@ static const char help[] =
     "  --force             sqlite: replace FILE when it is a recording\n"
     "  --from, --to TIME   only this part: 10min, -10min (from the end), 12:30, 2026-11-29T12:30:15 (UTC)\n"
     "  --gpu LIST          only these GPUs: index, UUID or PCI id, separated by commas\n"
+    "  --ranks             csv: the ranks of training jobs instead of the GPUs\n"
     "  --redact            no UUIDs, serials, hosts, users, command lines, paths: each name becomes a word with a number\n"
     "  --help              this text\n\n"
     "Examples:\n"
     "  alula export run.alula --format csv -o run.csv\n"
+    "  alula export run.alula --format csv --ranks -o steps.csv\n"
     "  alula export run.alula --format jsonl --from -10min | jq 'select(.type==\"finding\")'\n"
     "  alula export run.alula --format sqlite --redact -o for-the-vendor.db\n"
     "\nExit status: 0; 1 writing failed; 2 bad option; 5 no such file; 6 not a recording, newer, or damaged.\n";
@@ -139,7 +142,10 @@ static int put_tick(struct export *x, int64_t t) {
     int level = al_store_level(x->store, t), result = 0;
     switch (x->format) {
     case FORMAT_CSV:
-        al_csv_sample(&x->buf, x->s, x->metric, level ? widths[level] : (double)x->s->interval_ns / 1e9);
+        if (x->ranks)
+            al_csv_rank_sample(&x->buf, x->s, level ? widths[level] : (double)x->s->interval_ns / 1e9);
+        else
+            al_csv_sample(&x->buf, x->s, x->metric, level ? widths[level] : (double)x->s->interval_ns / 1e9);
         break;
     case FORMAT_SQLITE:
         result = x->sink->ops->tick(x->sink, x->s);
@@ -226,9 +232,28 @@ static int put_gap(void *user, int64_t from_ns, int64_t to_ns, const char *reaso
     return al_store_note_gap(x->sink, from_ns - x->from_ns, to_ns - x->from_ns, reason);
 }
 
+static int put_mark(void *user, const struct al_store_process *who, const struct al_mark *mark, const char *text, size_t len) {
+    struct export *x = user;
+    // What came before the first tick belongs to the begin.
+    if ((mark->at_ns < x->from_ns && x->from_ns > 0) || mark->at_ns > x->to_ns + AL_NS_PER_S)
+        return 0;
+    if (++x->marks % 65536 == 0) {
+        int result = al_store_commit(x->sink);
+        if (result)
+            return result;
+    }
+    if (!text)
+        return al_store_marks(x->sink, who, mark, 1);
+    // Folders, errors and their places name people and their work; metrics are as the trainer wrote them.
+    bool named = mark->code != AL_TEXT_FRAMEWORK && mark->code != AL_TEXT_SOURCE;
+    return x->redact && named ? 0 : al_store_mark_text(x->sink, who, mark->at_ns, mark->code, text, len);
+}
+
 static int write_all(struct export *x) {
     x->first = true;
-    if (x->format == FORMAT_CSV)
+    if (x->format == FORMAT_CSV && x->ranks)
+        al_csv_rank_head(&x->buf);
+    else if (x->format == FORMAT_CSV)
         al_csv_head(&x->buf, x->metric);
     if (x->format == FORMAT_JSON)
         al_buf_str(&x->buf, "{\"format\":\"alula export\",\"version\":\"" AL_VERSION "\",\"samples\":[");
@@ -241,6 +266,8 @@ static int write_all(struct export *x) {
     }
     if (!result && x->format == FORMAT_SQLITE)
         result = al_store_gaps(x->store, put_gap, x);
+    if (!result && x->format == FORMAT_SQLITE)
+        result = al_store_read_marks(x->store, put_mark, x);
     return result || x->format == FORMAT_SQLITE ? result : flush(x);
 }
 
@@ -295,13 +322,14 @@ static int run(struct export *x) {
     return status;
 }
 
-enum { OPT_FORMAT = 1, OPT_FROM, OPT_TO, OPT_REDACT, OPT_FORCE, OPT_GPU };
+enum { OPT_FORMAT = 1, OPT_FROM, OPT_TO, OPT_REDACT, OPT_FORCE, OPT_GPU, OPT_RANKS };
 static const struct option long_options[] = {{"format", required_argument, NULL, OPT_FORMAT},
                                              {"output", required_argument, NULL, 'o'},
                                              {"force", no_argument, NULL, OPT_FORCE},
                                              {"from", required_argument, NULL, OPT_FROM},
                                              {"to", required_argument, NULL, OPT_TO},
                                              {"gpu", required_argument, NULL, OPT_GPU},
+                                             {"ranks", no_argument, NULL, OPT_RANKS},
                                              {"redact", no_argument, NULL, OPT_REDACT},
                                              {"help", no_argument, NULL, 'h'},
                                              {0}};
@@ -328,6 +356,7 @@ static int take_option(struct export *x, int option, const char *argument) {
     case OPT_FORMAT: return take_format(x, argument);
     case 'o': x->output = argument; return 0;
     case OPT_FORCE: x->force = true; return 0;
+    case OPT_RANKS: x->ranks = true; return 0;
     case OPT_FROM: x->from = argument; return 0;
     case OPT_TO: x->to = argument; return 0;
     case OPT_GPU:
@@ -348,6 +377,8 @@ static int check_usage(const struct export *x, int argc, char **argv) {
         return usage_error("export: unexpected argument %s (see alula export --help)", argv[optind]);
     if (!x->format)
         return usage_error("export: %s is missing: csv, json, jsonl or sqlite", "--format");
+    if (x->ranks && x->format != FORMAT_CSV)
+        return usage_error("export: %s goes with --format csv (the other formats have ranks and GPUs)", "--ranks");
     if (x->format == FORMAT_SQLITE && !x->output)
         return usage_error("export: --format sqlite writes a file: name it with %s", "-o FILE");
     return 0;

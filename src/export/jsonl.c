@@ -200,6 +200,24 @@ static void proc(struct al_buf *b, const struct al_snapshot *s, const struct al_
     al_buf_char(b, '}');
 }
 
+static void rank(struct al_buf *b, const struct al_rank *r) {
+    const char *phase = al_rank_phase(r);
+    open_object(b);
+    number(b, "pid", r->pid);
+    known_int(b, "job", r->job > 0, r->job);
+    known_int(b, "rank", r->rank >= 0, r->rank);
+    known_int(b, "local_rank", r->local_rank >= 0, r->local_rank);
+    known_int(b, "world_size", r->world > 0, r->world);
+    known_int(b, "device", r->device >= 0, r->device);
+    text(b, "source", r->source);
+    for (int m = 0; m < AL_RANK_METRIC_COUNT; m++)
+        if (m == AL_RANK_PHASE)
+            text(b, al_rank_metric_table[m].name, phase ? phase : "");
+        else
+            value(b, al_rank_metric_table[m].name, r->m[m]);
+    al_buf_char(b, '}');
+}
+
 void al_jsonl_sample(struct al_buf *b, const struct al_snapshot *s) {
     head(b, "sample", s);
     number(b, "tick", (double)s->tick);
@@ -213,6 +231,11 @@ void al_jsonl_sample(struct al_buf *b, const struct al_snapshot *s) {
     al_buf_char(b, '[');
     for (uint32_t i = 0; i < s->proc_count; i++)
         proc(b, s, &s->procs[i]);
+    al_buf_char(b, ']');
+    key(b, "ranks");
+    al_buf_char(b, '[');
+    for (uint32_t i = 0; i < s->rank_count; i++)
+        rank(b, &s->ranks[i]);
     al_buf_char(b, ']');
     key(b, "node");
     al_buf_char(b, '{');

@@ -179,8 +179,10 @@ void al_openmetrics_print(struct al_buf *b, const struct al_om_page *p) {
         clocks_event_reasons(&o, p->s);
         xids(&o, p->s);
         process_counts(&o, p->s);
-        if (p->processes)
+        if (p->processes) {
             al_om_processes(&o, p);
+            al_om_ranks(&o, p);
+        }
         if (p->dcgm)
             al_om_dcgm(&o, p);
     }

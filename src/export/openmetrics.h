@@ -41,7 +41,7 @@ struct al_om_health {
 
 struct al_om_page {
     bool openmetrics;          // else Prometheus text
-    bool processes;            // per-process series
+    bool processes;            // per-process series, and those of ranks
     bool dcgm;                 // dcgm-exporter's names too
     uint32_t max_processes;    // those with the most GPU memory; the rest are summed as pid="other"
     const struct al_snapshot *s; // NULL: no sample, or none that is fresh: health alone

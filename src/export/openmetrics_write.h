@@ -40,6 +40,7 @@ void al_om_escape(struct al_buf *b, const char *text);
 struct al_om_page;
 void al_om_dcgm(struct al_om *o, const struct al_om_page *p);
 void al_om_processes(struct al_om *o, const struct al_om_page *p);
+void al_om_ranks(struct al_om *o, const struct al_om_page *p);
 void al_om_health_print(struct al_om *o, const struct al_om_page *p);
 
 #endif

@@ -61,6 +61,7 @@ const char *al_group_word(uint32_t group) {
     case AL_GROUP_HOST: return "host";
     case AL_GROUP_NODE: return "node";
     case AL_GROUP_PSS: return "pss";
+    case 0: return "rank"; // told by the training process
     default: return "?";
     }
 }

@@ -14,7 +14,7 @@
 // AL_PHASES with BETWEEN behind them. Memory is that of the rank's main device, the one with the most reserved bytes.
 #define AL_RANK_METRICS(X)                                                                                             \
     X(STEP, "step", COUNT, COUNTER, "number of the last optimizer step, from 1; 0 before the first")                   \
-    X(EPOCH, "epoch", COUNT, COUNTER, "epoch, from 0")                                                                 \
+    X(EPOCH, "epoch", COUNT, STATE, "epoch, from 0")                                                                   \
     X(PHASE, "phase", STATE, STATE, "what it does now: the open phase by its number, 10 between two steps")            \
     X(TRAINING, "training", BOOL, STATE, "whether it has begun to train: its first step or phase was seen")            \
     X(SKIPPED, "skipped_steps", COUNT, COUNTER, "steps that the gradient scaler skipped")                              \

@@ -90,13 +90,22 @@ static void print_metrics(struct al_serve *s, struct al_buf *b, bool openmetrics
     free(uses);
 }
 
+static bool is_ours(const struct al_snapshot *s, pid_t pid) {
+    const struct al_proc *p = al_snapshot_proc(s, pid);
+    return p && p->alive && p->uid == geteuid();
+}
+
 // Who asks without credentials sees the processes of alula's own user alone, and no command lines: loopback is shared.
 static int print_reduced(struct al_serve *s, struct al_buf *b) {
     const struct al_snapshot *all = s->view.snapshot;
     struct al_snapshot some = *all;
     some.procs = calloc(all->proc_count ? all->proc_count : 1, sizeof *some.procs);
-    if (!some.procs)
+    some.ranks = calloc(all->rank_count ? all->rank_count : 1, sizeof *some.ranks);
+    if (!some.procs || !some.ranks) {
+        free(some.procs);
+        free(some.ranks);
         return AL_E_NOMEM;
+    }
     some.proc_count = 0;
     for (uint32_t i = 0; i < all->proc_count; i++) {
         if (!all->procs[i].alive || all->procs[i].uid != geteuid())
@@ -104,8 +113,13 @@ static int print_reduced(struct al_serve *s, struct al_buf *b) {
         some.procs[some.proc_count] = all->procs[i];
         some.procs[some.proc_count++].command[0] = '\0';
     }
+    some.rank_count = 0;
+    for (uint32_t i = 0; i < all->rank_count; i++)
+        if (is_ours(all, all->ranks[i].pid))
+            some.ranks[some.rank_count++] = all->ranks[i];
     al_jsonl_sample(b, &some);
     free(some.procs);
+    free(some.ranks);
     return 0;
 }
 
@@ -153,11 +167,6 @@ void al_serve_pages_free(struct al_serve *s) {
 }
 
 // --- findings ---
-
-static bool is_ours(const struct al_snapshot *s, pid_t pid) {
-    const struct al_proc *p = al_snapshot_proc(s, pid);
-    return p && p->alive && p->uid == geteuid();
-}
 
 void al_serve_finding_json(struct al_serve *s, struct al_buf *b, const struct al_finding *f, bool full) {
     const struct al_snapshot *now = s->view.snapshot;

@@ -133,6 +133,8 @@ static const char fixed[] =
     " local_rank INTEGER, world INTEGER);"
     "CREATE TABLE marks(id INTEGER PRIMARY KEY, process INTEGER, t INTEGER, until_ns INTEGER, count INTEGER, bytes BLOB);"
     "CREATE INDEX marks_process ON marks(process);"
+    "CREATE TABLE mark_kinds(id INTEGER PRIMARY KEY, name TEXT, help TEXT);"
+    "CREATE TABLE mark_phases(id INTEGER PRIMARY KEY, word TEXT, help TEXT);"
     "CREATE TABLE sample_ranges(t INTEGER, gpu INTEGER, metric TEXT, min REAL, max REAL);";
 
 static void table_of_kind(struct al_buf *b, uint8_t kind) {
@@ -161,6 +163,25 @@ static void table_of_entity(struct al_buf *b, uint8_t kind) {
     al_buf_str(b, ");");
 }
 
+static void fill_marks(struct al_buf *b) {
+    static const struct {
+        const char *table, *name, *help;
+    } rows[] = {
+#define X(name, help) {"kinds", #name, help},
+        AL_EVENTS(X)
+#undef X
+#define X(name, word, help) {"phases", word, help},
+            AL_PHASES(X)
+#undef X
+    };
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        char *sql = sqlite3_mprintf("INSERT INTO mark_%s VALUES(%d,%Q,%Q);", rows[i].table,
+                                    i < AL_EVENT_COUNT ? i : i - AL_EVENT_COUNT, rows[i].name, rows[i].help);
+        al_buf_str(b, sql ? sql : "x");
+        sqlite3_free(sql);
+    }
+}
+
 static void fill_words(struct al_buf *b) {
     for (uint32_t s = 0; s < AL_STATUS_COUNT; s++)
         al_buf_printf(b, "INSERT INTO statuses VALUES(%u,'%s');", s, al_status_word(s));
@@ -183,6 +204,7 @@ int al_db_create(sqlite3 *db, struct al_store_error *e) {
         table_of_entity(&b, (uint8_t)kind);
     }
     fill_words(&b);
+    fill_marks(&b);
     al_buf_printf(&b, "PRAGMA user_version=%d;", AL_STORE_SCHEMA);
     al_buf_str(&b, "CREATE VIEW sample_times AS SELECT s.*, k.realtime_ns / 1e9 AS time, g.uuid, g.\"index\""
                    " FROM samples s JOIN ticks k USING(t) JOIN gpus g ON g.id = s.gpu;COMMIT;");

@@ -129,6 +129,10 @@ int al_store_mark_text(struct al_sink *sink, const struct al_store_process *who,
     (void)sink, (void)who, (void)at_ns, (void)code, (void)text, (void)len;
     return refuse(NULL);
 }
+int al_store_commit(struct al_sink *sink) {
+    (void)sink;
+    return refuse(NULL);
+}
 int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user) {
     (void)s, (void)fn, (void)user;
     return refuse(NULL);

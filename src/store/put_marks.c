@@ -119,6 +119,29 @@ static int insert_row(struct al_writer *w, struct al_marked *p, uint32_t count, 
     return result;
 }
 
+// Exports have the marks as rows of a table, too.
+static int put_plain(struct al_writer *w, const struct al_marked *p, uint32_t count) {
+    sqlite3_stmt *st = NULL;
+    int result = al_db_exec(w->db, "CREATE TABLE IF NOT EXISTS mark_rows(process INTEGER, t INTEGER, kind INTEGER,"
+                                   " code INTEGER, device INTEGER, a INTEGER, b INTEGER, text TEXT)", &w->why);
+    if (!result)
+        result = al_db_prepare(w->db, "INSERT INTO mark_rows VALUES(?, ?, ?, ?, ?, ?, ?, ?)", &st, &w->why);
+    for (uint32_t i = p->written; i < count && !result; i++) {
+        const struct al_mark *m = &p->marks.list[i];
+        bool text = m->kind == AL_EVENT_TEXT;
+        const int64_t columns[] = {p->id, m->at_ns - w->start_ns, m->kind, m->code, m->device, m->a, text ? 0 : m->b};
+        for (int c = 0; c < (int)(sizeof columns / sizeof *columns); c++)
+            (void)sqlite3_bind_int64(st, c + 1, columns[c]);
+        if (text)
+            (void)sqlite3_bind_text(st, 8, p->marks.text.data + m->b, (int)m->a, SQLITE_TRANSIENT);
+        else
+            (void)sqlite3_bind_null(st, 8);
+        result = al_db_run(st, &w->why);
+    }
+    (void)sqlite3_finalize(st);
+    return result;
+}
+
 static int put_row(struct al_writer *w, struct al_marked *p) {
     struct al_buf b = AL_BUF_INIT;
     char *packed = NULL;
@@ -129,6 +152,8 @@ static int put_row(struct al_writer *w, struct al_marked *p) {
         result = al_chunk_pack(b.data, b.len, &packed, &len);
     if (!result)
         result = insert_row(w, p, count, packed, len);
+    if (!result && w->o.all_plain)
+        result = put_plain(w, p, count);
     free(packed);
     al_buf_free(&b);
     if (result)

@@ -70,6 +70,8 @@ struct al_store_process {
 int al_store_marks(struct al_sink *sink, const struct al_store_process *who, const struct al_mark *marks, size_t count);
 int al_store_mark_text(struct al_sink *sink, const struct al_store_process *who, int64_t at_ns, uint16_t code,
                        const char *text, size_t len);
+// Writes what waits at once, as for many marks behind the last tick; on the thread of the ticks.
+int al_store_commit(struct al_sink *sink);
 
 // ---- reading ----
 

@@ -240,6 +240,16 @@ static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const s
     return result ? fail(w, result) : 0;
 }
 
+int al_store_commit(struct al_sink *sink) {
+    struct al_writer *w = (struct al_writer *)sink;
+    if (w->failed || !w->started)
+        return w->failed;
+    int result = begin(w);
+    if (!result)
+        result = commit(w);
+    return result ? fail(w, result) : 0;
+}
+
 static void on_free(struct al_sink *sink) {
     (void)al_store_close(sink, NULL);
 }

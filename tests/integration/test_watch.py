@@ -50,6 +50,8 @@ def schema_of(metrics):
         "slurm_job": TEXT, "alive": {"type": ["boolean", "null"]}, **numbers(metrics["process"]),
         "gpus": {"type": "array", "items": thing({"index": {"type": "integer"}, "uuid": TEXT, "type": TEXT,
                                                   "memory_bytes": NUMBER, **numbers(["sm_ratio", "memory_ratio"])})}})
+    rank = thing({"pid": {"type": "integer"}, **{k: {"type": ["integer", "null"]} for k in (
+        "job", "rank", "local_rank", "world_size", "device")}, "source": TEXT, **numbers(metrics["rank"]), "phase": TEXT})
     evidence = thing({"name": {"type": "string"}, "value": {"type": "number"}, "unit": TEXT, "source": TEXT})
     window = thing({"samples": {"type": "integer"}, **numbers(
         ["mean", "peak", "min", "standard_deviation", "median", "p95", "slope_per_second"])})
@@ -64,7 +66,7 @@ def schema_of(metrics):
                                                                     "error"]}}}, **MIG)}}),
         "sample": thing({**ENVELOPE, "tick": {"type": "integer", "minimum": 1}, "monotonic_seconds": {"type": "number"},
                          "gpus": {"type": "array", "items": gpu}, "processes": {"type": "array", "items": process},
-                         "node": thing(numbers(metrics["node"])), "hung_call": TEXT}),
+                         "ranks": {"type": "array", "items": rank}, "node": thing(numbers(metrics["node"])), "hung_call": TEXT}),
         "finding": thing({**ENVELOPE, "rule": {"type": "string"}, "key": {"type": "string"},
                           "phase": {"enum": ["began", "updated", "ended"]},
                           "level": {"enum": ["info", "warning", "critical"]},

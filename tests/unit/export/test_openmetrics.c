@@ -287,6 +287,44 @@ static void labels_are_escaped(void **state) {
     al_buf_free(&b);
 }
 
+static void ranks_have_series_for_those_who_may_see_processes(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_snapshot *s = snapshot();
+    for (int i = 0; i < 3; i++) {
+        struct al_rank *r = al_snapshot_add_rank(s);
+        assert_non_null(r);
+        r->pid = 100 + i;
+        r->job = 90;
+        r->rank = i < 2 ? i : -1;
+        r->world = 2;
+        (void)strcpy(r->source, "torch.optim hook");
+        r->m[AL_RANK_TRAINING] = al_value_ok(i != 1, 1);
+        r->m[AL_RANK_PHASE] = al_value_ok(AL_IN_SAVE, 1);
+        r->m[AL_RANK_STEP] = al_value_ok(12 + i, 1);
+        r->m[AL_RANK_SHARE_DATA] = al_value_ok(0.25, 1);
+        r->m[AL_RANK_ALLOCATED] = (struct al_value){5e9, 1, AL_STATUS_STALE};
+    }
+    struct al_om_page p = {.s = s, .max_processes = 2};
+    al_openmetrics_print(&b, &p);
+    has_not(b.data, "alula_rank");
+    p.processes = true;
+    const char *page = printed(&b, &p, "# HELP alula_rank_info");
+    has(page, "alula_rank_info{rank=\"0\",pid=\"100\",job=\"90\",world_size=\"2\",source=\"torch.optim hook\"} 1\n");
+    has(page, "alula_rank_phase{rank=\"0\",pid=\"100\",phase=\"save\"} 1\n");
+    has(page, "alula_rank_phase{rank=\"0\",pid=\"100\",phase=\"data\"} 0\n");
+    has(page, "alula_rank_phase{rank=\"1\",pid=\"101\",phase=\"save\"} 0\n"); // it has not begun
+    has(page, "# TYPE alula_rank_step_total counter\nalula_rank_step_total{rank=\"0\",pid=\"100\"} 12\n");
+    has(page, "alula_rank_data_ratio{rank=\"1\",pid=\"101\"} 0.25\n");
+    has(page, "alula_ranks 3\n");
+    has_not(page, "pid=\"102\"");
+    has_not(page, "alula_rank_allocated_bytes");
+    p.max_processes = 9;
+    has(printed(&b, &p, "# HELP alula_rank_info"), "alula_rank_step_total{rank=\"\",pid=\"102\"} 14\n");
+    al_buf_free(&b);
+    al_snapshot_free(s);
+}
+
 int al_test_openmetrics(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_is_exact),
@@ -297,6 +335,7 @@ int al_test_openmetrics(void) {
         cmocka_unit_test(processes_are_capped_and_the_rest_summed),
         cmocka_unit_test(dcgm_names_are_exact),
         cmocka_unit_test(labels_are_escaped),
+        cmocka_unit_test(ranks_have_series_for_those_who_may_see_processes),
     };
     return cmocka_run_group_tests_name("openmetrics", tests, NULL, NULL);
 }
