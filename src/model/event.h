@@ -135,7 +135,8 @@ enum al_text {
     AL_TEXT_ANSWER,     // a part of what a request asked for, lines and all; the ANSWER record comes behind the last
     AL_TEXT_MODEL,      // "parameters=7615616512 trainable=20185088 attn=sdpa dtype=bfloat16 ..."
     AL_TEXT_OPTIONS,    // the trainer's or the loader's own options: "dataloader_num_workers=0 bf16=1 ..."
-    AL_TEXT_COMMUNICATOR, // name of the communicator told of right before
+    AL_TEXT_COMMUNICATOR, // "4d2 default_pg": a communicator's id in hexadecimal digits, and its name
+    AL_TEXT_TRANSPORT,  // the collector's own: "verbs_open=2 verbs_devices=4 NCCL_NET=Socket ..." (host/transport.h)
     AL_TEXT_COUNT
 };
 

@@ -111,13 +111,24 @@ static int32_t find_version(const void *caller) {
     return number > 0 ? (int32_t)number : 0;
 }
 
+static void tell_name(uint64_t id, const char *name) {
+    static const char digits[] = "0123456789abcdef";
+    char text[17 + NAME_MOST];
+    size_t len = strnlen(name, NAME_MOST);
+    for (int i = 0; i < 16; i++)
+        text[i] = digits[id >> (60 - 4 * i) & 15];
+    text[16] = ' ';
+    memcpy(text + 17, name, len);
+    (void)alula_probe_text(AL_TEXT_COMMUNICATOR, text, 17 + len);
+}
+
 static void tell_communicator(unsigned interface, uint64_t id, const char *name, int nodes, int ranks, int rank) {
     int64_t size = ranks > 0 && ranks < 1 << 24 && nodes >= 0 && nodes < 1 << 16 && rank >= 0 && rank < ranks
                        ? ranks | (int64_t)nodes << 24 | (int64_t)rank << 40
                        : 0;
     (void)alula_probe_mark(AL_EVENT_COMMUNICATOR, interface, atomic_load(&version), (int64_t)id, size);
     if (name && name[0])
-        (void)alula_probe_text(AL_TEXT_COMMUNICATOR, name, strnlen(name, NAME_MOST));
+        tell_name(id, name);
 }
 
 // Interfaces 1 to 3 tell of a communicator only with its events.

@@ -175,6 +175,8 @@ void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t c
     case AL_EVENT_MEMORY: al_tally_memory_event(t, code, device, a, b); break;
     case AL_EVENT_DRIVER: al_tally_driver_event(t, code, device, a); break;
     case AL_EVENT_HOST: al_tally_host_event(t, code, device, a, b); break;
+    case AL_EVENT_COMMUNICATOR:
+    case AL_EVENT_COLLECTIVE: al_tally_nccl_event(t, kind, code, device, a, b); break;
     case AL_EVENT_COST: al_tally_cost_event(t, code, a); break;
     case AL_EVENT_EXIT:
         advance(t, at_ns);
@@ -192,6 +194,8 @@ void al_tally_text(struct al_tally *t, uint16_t code, const char *text, size_t l
         return;
     (void)al_str_copy_n(t->text[code], sizeof t->text[code], text, len);
     (void)al_str_clean(t->text[code]);
+    if (code == AL_TEXT_COMMUNICATOR)
+        al_tally_nccl_name(t, t->text[code]);
 }
 
 void al_tally_lost(struct al_tally *t, uint64_t lost) {

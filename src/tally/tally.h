@@ -11,6 +11,7 @@
 #include "model/rank.h"
 #include "tally/floor.h"
 #include "tally/host.h"
+#include "tally/nccl.h"
 
 // Parts of the host timeline: the phases, and the time between a step's end and the next one's begin that no phase names
 // (reading the loss, which waits for the GPU; callbacks; own logging).
@@ -82,6 +83,7 @@ struct al_tally {
     int64_t cost_ns[AL_TALLY_COSTS]; // of the hook's own readings
     uint64_t cost_count[AL_TALLY_COSTS];
     struct al_tally_host host;
+    struct al_tally_nccl nccl;
 
     bool exited;
     uint16_t exit_kind; // 0 normal, 1 exception, 2 signal

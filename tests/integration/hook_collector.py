@@ -34,7 +34,7 @@ PHASES = names("model/event.h", "AL_PHASES")
 FIGURES = names("model/event.h", "AL_ALLOCATOR_FIGURES")
 STATES = ["DONE", "MICRO", "SKIPPED", "ABORTED"]
 TEXTS = ["FRAMEWORK", "OUTPUT_DIR", "ERROR", "WHERE", "SOURCE", "METRICS", "ALLOCATOR", "ANSWER_TEXT", "MODEL", "OPTIONS",
-         "COMMUNICATOR"]
+         "COMMUNICATOR", "TRANSPORT"]
 
 
 class Ring:

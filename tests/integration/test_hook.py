@@ -82,7 +82,7 @@ def test_numbers():
     for name in ("DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "EVALUATION", "SAVE", "LOG"):
         assert PHASES[getattr(words, name)] == name
     for name in TEXTS:
-        assert name == "COMMUNICATOR" or TEXTS[getattr(words, name)] == name  # that one the NCCL plugin tells
+        assert name in ("COMMUNICATOR", "TRANSPORT") or TEXTS[getattr(words, name)] == name  # that one the NCCL plugin tells
     header = (ROOT / "src/model/event.h").read_text()
     keys = re.findall(r'X\(\w+, "([^"]+)"\)', header[header.index("AL_ALLOCATOR_FIGURES"):])[:len(FIGURES)]
     assert [".".join(path) for path in words.FIGURES] == keys

@@ -214,7 +214,7 @@ def test_what_nccl_is_called_for(collector, nccl_job, probe, version, leaves):
     assert (communicator.device, communicator.a) == (version, 0x1234)
     told = 0 if version < 22700 else 2 | 1 << 24 | 1 << 40  # older ones tell of neither ranks nor nodes
     assert communicator.b == told
-    assert ring.texts("COMMUNICATOR") == ["standin" if version < 22700 else "default_pg"]
+    assert ring.texts("COMMUNICATOR") == ["%016x %s" % (0x1234, "standin" if version < 22700 else "default_pg")]
 
 
 def test_nccl_without_profilers(collector, nccl_job, probe):

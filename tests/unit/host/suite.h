@@ -25,6 +25,7 @@ int faults_suite(void);
 int replay_suite(void);
 int trainlog_suite(void);
 int memory_suite(void);
+int transport_suite(void);
 
 // A made root folder with proc/, sys/ and etc/ below it.
 struct tree {

@@ -13,5 +13,6 @@ int tally_suite(void);
 int floor_suite(void);
 int rises_suite(void);
 int mfu_suite(void);
+int nccl_suite(void);
 
 #endif
