@@ -34,7 +34,7 @@ _alula_options() {
 # The words that may follow an option; fails when they are files or free text.
 _alula_values() {
     case $1 in
-    --sort) echo "gpu pid user role memory sm cpu host time command" ;;
+    --sort) echo "gpu pid user role memory sm cpu host time command steps" ;;
     --fail-on) echo "info warning critical" ;;
     --preset) echo "debug" ;;
     --source) echo "nvml scenario: replay:" ;;

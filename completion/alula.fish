@@ -47,7 +47,7 @@ complete -c alula -n '__alula_is top' -l once
 complete -c alula -n '__alula_is top' -l size -x
 complete -c alula -n '__alula_is top' -l for -x
 complete -c alula -n '__alula_is top' -l filter -x
-complete -c alula -n '__alula_is top' -l sort -x -a 'gpu pid user role memory sm cpu host time command'
+complete -c alula -n '__alula_is top' -l sort -x -a 'gpu pid user role memory sm cpu host time command steps'
 complete -c alula -n '__alula_is top' -l flat
 complete -c alula -n '__alula_is top' -l pcie
 complete -c alula -n '__alula_is top' -l ascii

@@ -31,7 +31,7 @@ static const char help[] =
     "Usage: alula top [options]     (or just: alula)\n"
     "The GPUs, their processes and what is found, on the whole terminal. F1 or ? lists the keys, q leaves.\n\n"
     "  --filter TEXT       processes to show: text, user:NAME, job:PID, gpu:N, rank:N\n"
-    "  --sort COLUMN       gpu (default), pid, user, role, memory, sm, cpu, host, time or command\n"
+    "  --sort COLUMN       gpu (default), pid, user, role, memory, sm, cpu, host, time, command or steps\n"
     "  --flat              processes as a list, not as a tree\n"
     "  --pcie              also read PCIe rates by the blocking 20 ms call (not needed where GPM exists)\n"
     "  --ascii, --utf8     draw with ASCII or UTF-8, whatever the locale says\n"
@@ -94,13 +94,13 @@ static int take_for(struct choices *c, const char *argument) {
 }
 
 static int take_sort(struct choices *c, const char *argument) {
-    static const char *const words[AL_SORT_COUNT] = {"gpu", "pid", "user", "role", "memory", "sm", "cpu", "host", "time", "command"};
+    static const char *const words[AL_SORT_COUNT] = {"gpu", "pid", "user", "role", "memory", "sm", "cpu", "host", "time", "command", "steps"};
     for (int i = 0; i < AL_SORT_COUNT; i++)
         if (strcmp(words[i], argument) == 0) {
             c->sort = (enum al_sort)i;
             return 0;
         }
-    return usage_error("--sort %s: expected gpu, pid, user, role, memory, sm, cpu, host, time or command", argument);
+    return usage_error("--sort %s: expected gpu, pid, user, role, memory, sm, cpu, host, time, command or steps", argument);
 }
 
 // 0 taken, -1 not known, else an exit status.

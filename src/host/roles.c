@@ -26,7 +26,7 @@ static const char *const shells[] = {"sh", "bash", "dash", "zsh", "fish", "ksh",
 
 // Daemons that start unrelated things for people and schedulers: what is below two of their children is not one job.
 static const char *const daemons[] = {
-    "systemd*", "init", "tini*", "dumb-init", "docker-init", "catatonit", "s6-*", "runit", "runsv*", "supervisord",
+    "systemd*", "init", "alula", "tini*", "dumb-init", "docker-init", "catatonit", "s6-*", "runit", "runsv*", "supervisord",
     "sshd*", "login", "su", "sudo", "doas", "tmux*", "screen", "SCREEN", "zellij", "cron", "crond", "atd", "anacron",
     "containerd*", "docker*", "conmon*", "runc", "crun", "podman", "kubelet", "slurmd*", "slurmstepd*", "pbs_mom",
     "sge_*", "condor_*", "raylet", "jupyter*", "node", "code*", "xterm", "gnome-*", "konsole", NULL};

@@ -32,6 +32,11 @@ void al_page_wrap(struct al_buf *page, int w, uint8_t style, const char *label, 
 void al_draw_page(struct al_draw *d, struct al_rect r, const struct al_buf *page);
 void al_page_gpu(struct al_draw *d, int w, struct al_buf *page);
 void al_page_proc(struct al_draw *d, int w, struct al_buf *page);
+// What a rank tells of itself; nothing for NULL.
+void al_page_rank(struct al_draw *d, int w, struct al_buf *page, const struct al_rank *r);
+// A metric's line: name, value, age, meaning or why there is no value.
+void al_page_value(struct al_buf *page, const struct al_snapshot *s, const char *name, enum al_unit unit, struct al_value v,
+                   const char *help);
 void al_page_finding(struct al_draw *d, int w, struct al_buf *page);
 void al_page_help(struct al_draw *d, int w, struct al_buf *page);
 

@@ -3,36 +3,47 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "tui/draw.h"
 
-enum column { COL_PID, COL_USER, COL_GPU, COL_ROLE, COL_MEM, COL_SM, COL_CPU, COL_RSS, COL_TIME, COL_VISIBLE, COL_CONTAINER, COL_COMMAND, COL_COUNT };
+enum column { COL_PID, COL_USER, COL_GPU, COL_ROLE, COL_MEM, COL_SM, COL_CPU, COL_RSS, COL_TIME, COL_STEP, COL_RATE,
+              COL_DATA, COL_PHASE, COL_VISIBLE, COL_CONTAINER, COL_COMMAND, COL_COUNT };
 
 static const struct {
     const char *title;
     int width, rank, sort; // sort: enum al_sort, -1 none
     bool right;
 } columns[COL_COUNT] = {
-    [COL_PID] = {"PID", 7, 0, AL_SORT_PID, true},        [COL_USER] = {"user", 9, 7, AL_SORT_USER, false},
+    [COL_PID] = {"PID", 7, 0, AL_SORT_PID, true},        [COL_USER] = {"user", 9, 11, AL_SORT_USER, false},
     [COL_GPU] = {"GPU", 5, 2, AL_SORT_GPU, false},       [COL_ROLE] = {"role", 8, 4, AL_SORT_ROLE, false},
     [COL_MEM] = {"GPU mem", 7, 3, AL_SORT_MEM, true},    [COL_SM] = {"SM%", 4, 5, AL_SORT_SM, true},
-    [COL_CPU] = {"CPU%", 5, 6, AL_SORT_CPU, true},       [COL_RSS] = {"host mem", 8, 8, AL_SORT_RSS, true},
-    [COL_TIME] = {"time", 7, 9, AL_SORT_TIME, true},     [COL_VISIBLE] = {"visible", 9, 10, -1, false},
-    [COL_CONTAINER] = {"container", 12, 11, -1, false},  [COL_COMMAND] = {"command", 12, 1, AL_SORT_COMMAND, false},
+    [COL_CPU] = {"CPU%", 5, 10, AL_SORT_CPU, true},      [COL_RSS] = {"host mem", 8, 12, AL_SORT_RSS, true},
+    [COL_TIME] = {"time", 7, 13, AL_SORT_TIME, true},    [COL_VISIBLE] = {"visible", 9, 14, -1, false},
+    [COL_STEP] = {"step", 7, 6, -1, true},               [COL_RATE] = {"steps/s", 7, 8, AL_SORT_STEPS, true},
+    [COL_DATA] = {"data%", 5, 9, -1, true},              [COL_PHASE] = {"phase", 9, 7, -1, false},
+    [COL_CONTAINER] = {"container", 12, 15, -1, false},  [COL_COMMAND] = {"command", 12, 1, AL_SORT_COMMAND, false},
 };
 
 struct plan {
     int x[COL_COUNT], width[COL_COUNT]; // width 0: not there
 };
 
+static bool is_of_ranks(int column) {
+    return column == COL_STEP || column == COL_RATE || column == COL_DATA || column == COL_PHASE;
+}
+
 // A column that no row fills is left out.
 static bool wanted(const struct al_scene *v, int column) {
-    if (column != COL_VISIBLE && column != COL_CONTAINER && column != COL_TIME)
+    bool of_ranks = is_of_ranks(column);
+    if (column != COL_VISIBLE && column != COL_CONTAINER && column != COL_TIME && !of_ranks)
         return true;
     for (uint32_t i = 0; i < v->proc_count; i++) {
         const struct al_proc *p = v->procs[i].p;
-        if (!p)
+        if (of_ranks && v->procs[i].rank)
+            return true;
+        if (!p || of_ranks)
             continue;
         if (column == COL_TIME ? p->started_realtime_ns != 0 : column == COL_VISIBLE ? *p->visible_devices
                                                                             : *p->container || *p->pod || *p->slurm_job)
@@ -76,11 +87,13 @@ static void percent(char out[AL_TXT], struct al_value v) {
         memmove(sign, sign + 1, strlen(sign));
 }
 
-static void role(const struct al_proc *p, char out[AL_TXT]) {
+static void role(const struct al_scene_proc *row, char out[AL_TXT]) {
+    const struct al_proc *p = row->p;
+    int32_t rank = p && p->rank < 0 && row->rank ? row->rank->rank : p ? p->rank : -1;
     if (!p)
         (void)al_str_copy(out, AL_TXT, "?");
-    else if (p->rank >= 0 && (p->role == AL_ROLE_RANK || p->role == AL_ROLE_UNKNOWN))
-        (void)snprintf(out, AL_TXT, "rank %d", (int)p->rank);
+    else if (rank >= 0 && (p->role == AL_ROLE_RANK || p->role == AL_ROLE_UNKNOWN))
+        (void)snprintf(out, AL_TXT, "rank %d", (int)rank);
     else
         (void)al_str_copy(out, AL_TXT, p->role == AL_ROLE_UNKNOWN || p->role == AL_ROLE_OTHER ? "" : al_role_word(p->role));
 }
@@ -118,6 +131,38 @@ static void command_text(const struct al_scene_proc *row, char *out, size_t size
     (void)al_str_copy(out + len, size - len, text);
 }
 
+// Narrow words for the table; the details have the whole ones.
+static const char *phase_word(const struct al_rank *r) {
+    const struct al_value *v = &r->m[AL_RANK_PHASE];
+    const char *word = al_rank_phase(r);
+    if (!word && v->status == AL_STATUS_STALE && v->num >= 0 && v->num <= AL_RANK_BETWEEN)
+        word = al_rank_phase_word((uint32_t)v->num);
+    if (!word)
+        return "-";
+    if (strcmp(word, al_rank_phase_word(AL_RANK_BETWEEN)) == 0)
+        return "between";
+    return al_str_starts(word, "communic") ? "comm." : al_str_starts(word, "evaluat") ? "eval." : word;
+}
+
+static void rank_text(const struct al_rank *r, int column, char out[AL_TXT]) {
+    if (!r)
+        return;
+    struct al_value rate = r->m[AL_RANK_STEP_RATE];
+    switch (column) {
+    case COL_STEP: al_txt_short(out, AL_UNIT_COUNT, r->m[AL_RANK_STEP]); break;
+    case COL_RATE:
+        if (al_txt_has(rate))
+            (void)al_fmt_fixed(out, AL_TXT - 1, rate.num, rate.num >= 100 ? 0 : rate.num >= 10 ? 1 : 2);
+        else
+            (void)al_str_copy(out, AL_TXT, "-");
+        if (rate.status == AL_STATUS_STALE)
+            (void)al_str_copy(out + strlen(out), 2, "~");
+        break;
+    case COL_DATA: percent(out, r->m[AL_RANK_SHARE_DATA]); break;
+    default: (void)al_str_copy(out, AL_TXT, phase_word(r));
+    }
+}
+
 static void cell_text(const struct al_draw *d, const struct al_scene_proc *row, int column, char *out, size_t size) {
     char text[AL_TXT] = "";
     out[0] = '\0';
@@ -132,7 +177,7 @@ static void cell_text(const struct al_draw *d, const struct al_scene_proc *row, 
         if (row->workers)
             (void)snprintf(text, sizeof text, "%u work.", row->workers);
         else
-            role(row->p, text);
+            role(row, text);
         break;
     case COL_MEM:
         if (row->memory.status != AL_STATUS_UNREAD)
@@ -148,6 +193,10 @@ static void cell_text(const struct al_draw *d, const struct al_scene_proc *row, 
         if (!row->workers)
             lifetime(d, row->p, text);
         break;
+    case COL_STEP:
+    case COL_RATE:
+    case COL_DATA:
+    case COL_PHASE: rank_text(row->rank, column, text); break;
     case COL_VISIBLE: (void)al_str_copy(out, size, row->p ? row->p->visible_devices : ""); return;
     case COL_CONTAINER: (void)al_str_copy(out, size, row->p ? where(row->p) : ""); return;
     default: command_text(row, out, size); return;
@@ -159,6 +208,10 @@ static uint8_t style_of(const struct al_scene_proc *row, int column) {
     const struct al_proc *p = row->p;
     if (p && (p->state == 'Z' || p->state == 'D') && column == COL_PID)
         return p->state == 'Z' ? AL_INK_BAD : AL_INK_WARN;
+    if (is_of_ranks(column) && row->rank)
+        return row->rank->m[AL_RANK_STEP].status == AL_STATUS_STALE ? AL_STYLE_DIM : column == COL_PHASE ? AL_INK_BLUE : AL_INK_PLAIN;
+    if (row->rank)
+        return column == COL_ROLE ? AL_INK_ODD : column == COL_MEM ? AL_INK_COOL : column == COL_SM ? AL_INK_GOOD : AL_INK_PLAIN;
     if (row->workers || (p && !p->holds_context && row->memory.status == AL_STATUS_UNREAD))
         return column == COL_COMMAND || column == COL_ROLE ? AL_STYLE_DIM : AL_INK_PLAIN;
     if (column == COL_MEM)

@@ -110,8 +110,8 @@ static void pair(struct al_buf *page, int w, const char *label, const char *text
 
 // --- a GPU ---
 
-static void value_line(struct al_buf *page, const struct al_snapshot *s, const char *name, enum al_unit unit,
-                       struct al_value v, const char *help) {
+void al_page_value(struct al_buf *page, const struct al_snapshot *s, const char *name, enum al_unit unit, struct al_value v,
+                   const char *help) {
     char value[64], age[AL_TXT] = "", line[700];
     al_txt_long(value, sizeof value, unit, v);
     if (al_txt_has(v) && v.at_ns)
@@ -170,7 +170,7 @@ void al_page_gpu(struct al_draw *d, int w, struct al_buf *page) {
     for (int known = 1; known >= 0; known--)
         for (int m = 0; m < AL_GPU_METRIC_COUNT; m++)
             if (al_txt_has(g->m[m]) == (known == 1))
-                value_line(page, s, al_gpu_metrics[m].name, al_gpu_metrics[m].unit, g->m[m], al_gpu_metrics[m].help);
+                al_page_value(page, s, al_gpu_metrics[m].name, al_gpu_metrics[m].unit, g->m[m], al_gpu_metrics[m].help);
 }
 
 // --- a process ---
@@ -222,7 +222,7 @@ static void on_gpus(struct al_buf *page, const struct al_snapshot *s, pid_t pid)
             struct al_value v;
             memcpy(&v, (const char *)&s->rows[i] + rows[k].offset, sizeof v);
             (void)snprintf(name, sizeof name, "%s %s", label, rows[k].name);
-            value_line(page, s, name, rows[k].unit, v, "");
+            al_page_value(page, s, name, rows[k].unit, v, "");
         }
     }
 }
@@ -240,10 +240,15 @@ void al_page_proc(struct al_draw *d, int w, struct al_buf *page) {
         proc_identity(d, w, page, row);
     else
         pair(page, w, "process", *row->driver_name ? row->driver_name : "only the driver knows it: another container or user");
+    al_page_rank(d, w, page, row->rank);
     al_page_line(page, AL_INK_PLAIN, "");
     on_gpus(page, d->in->s, row->pid);
     for (int m = 0; row->p && m < AL_PROC_METRIC_COUNT; m++)
-        value_line(page, d->in->s, al_proc_metric_table[m].name, al_proc_metric_table[m].unit, row->p->m[m], al_proc_metric_table[m].help);
+        al_page_value(page, d->in->s, al_proc_metric_table[m].name, al_proc_metric_table[m].unit, row->p->m[m], al_proc_metric_table[m].help);
+    for (int m = 0; row->rank && m < AL_RANK_METRIC_COUNT; m++)
+        if (m != AL_RANK_PHASE && (m < AL_RANK_SHARE_OTHER || m > AL_RANK_SHARE_BETWEEN))
+            al_page_value(page, d->in->s, al_rank_metric_table[m].name, al_rank_metric_table[m].unit, row->rank->m[m],
+                          al_rank_metric_table[m].help);
 }
 
 // --- a finding ---
@@ -322,5 +327,6 @@ void al_page_help(struct al_draw *d, int w, struct al_buf *page) {
     al_page_wrap(page, w, AL_INK_PLAIN, "sizes", "K M G T are powers of 1024; rates are powers of 1000");
     al_page_wrap(page, w, AL_INK_PLAIN, "SM%", "of a process: on its busiest GPU; CPU%: 100 is one core");
     al_page_wrap(page, w, AL_INK_PLAIN, "host mem", "resident memory; of folded workers the private part only");
+    al_page_wrap(page, w, AL_INK_PLAIN, "step, phase", "of ranks that an alula run watches; steps/s and data% (waiting for data) over the last 32 steps");
     al_page_wrap(page, w, AL_INK_PLAIN, "utilisation", "time in which any kernel ran; SM: how much of the chip was at work");
 }

@@ -11,7 +11,7 @@
 
 #define DEPTH_MAX 24
 
-static const char *const sort_words[] = {"GPU", "PID", "user", "role", "GPU memory", "SM", "CPU", "host memory", "time", "command"};
+static const char *const sort_words[] = {"GPU", "PID", "user", "role", "GPU memory", "SM", "CPU", "host memory", "time", "command", "steps/s"};
 
 const char *al_sort_word(uint32_t sort) {
     return sort_words[sort < AL_SORT_COUNT ? sort : 0];
@@ -58,6 +58,12 @@ static struct al_scene_proc *find_row(struct al_scene_proc *rows, uint32_t count
             high = middle;
     }
     return low < count && rows[low].pid == pid ? &rows[low] : NULL;
+}
+
+// Not that of a process which had the pid before.
+static const struct al_rank *rank_of(const struct al_snapshot *s, const struct al_proc *p) {
+    const struct al_rank *r = al_snapshot_rank(s, p->pid);
+    return r && (!r->start_ticks || !p->start_ticks || r->start_ticks == p->start_ticks) ? r : NULL;
 }
 
 static struct al_value host_memory(const struct al_proc *p) {
@@ -112,6 +118,7 @@ static int collect_rows(struct al_scene *v, const struct al_snapshot *s) {
         const struct al_proc *p = &s->procs[i];
         struct al_scene_proc row = blank(p->pid);
         row.p = p;
+        row.rank = rank_of(s, p);
         row.cpu = p->m[AL_PROC_CPU];
         row.rss = host_memory(p);
         v->spare[n++] = row;
@@ -162,7 +169,7 @@ static bool word_matches(const struct al_snapshot *s, const struct al_scene_proc
     if (al_str_starts(word, "job:"))
         return p && ((p->job && is_number(word + 4, p->job)) || (*p->slurm_job && strcmp(p->slurm_job, word + 4) == 0));
     if (al_str_starts(word, "rank:"))
-        return p && p->rank >= 0 && is_number(word + 5, p->rank);
+        return p && is_number(word + 5, p->rank >= 0 || !row->rank ? p->rank : row->rank->rank);
     char pid[24];
     (void)snprintf(pid, sizeof pid, "%d", (int)row->pid);
     if (contains(pid, word) || contains(row->driver_name, word))
@@ -206,6 +213,12 @@ static int rank_order(const struct al_proc *a, const struct al_proc *b) {
     return (x > y) - (x < y);
 }
 
+static int slower(const struct al_rank *a, const struct al_rank *b) {
+    struct al_value none = al_value_none(AL_STATUS_UNREAD), x = a ? a->m[AL_RANK_STEP_RATE] : none,
+                    y = b ? b->m[AL_RANK_STEP_RATE] : none;
+    return al_txt_has(x) && al_txt_has(y) ? -amount(x, y) : amount(x, y);
+}
+
 static int compare(const struct al_scene_proc *a, const struct al_scene_proc *b, enum al_sort sort) {
     const struct al_proc *p = a->p, *q = b->p;
     uint32_t x = first_gpu(a), y = first_gpu(b);
@@ -226,6 +239,7 @@ static int compare(const struct al_scene_proc *a, const struct al_scene_proc *b,
             return !p - !q;
         return p->started_realtime_ns > q->started_realtime_ns ? 1 : -1;
     case AL_SORT_COMMAND: return strcmp(p ? p->command : a->driver_name, q ? q->command : b->driver_name);
+    case AL_SORT_STEPS: return slower(a->rank, b->rank);
     case AL_SORT_COUNT: break;
     }
     return 0;

@@ -29,6 +29,7 @@ enum al_sort {
     AL_SORT_RSS,
     AL_SORT_TIME,
     AL_SORT_COMMAND,
+    AL_SORT_STEPS, // the slowest first
     AL_SORT_COUNT
 };
 const char *al_sort_word(uint32_t sort);
@@ -45,6 +46,7 @@ struct al_scene_options {
 struct al_scene_proc {
     pid_t pid;
     const struct al_proc *p; // NULL: only the driver knows it
+    const struct al_rank *rank; // NULL: it tells nothing of itself
     const char *driver_name;
     uint64_t gpus[AL_GPU_MAX / 64]; // bit a position
     struct al_value memory; // over all its GPUs

@@ -145,6 +145,52 @@ static void throttling_is_on_the_row(void **state) {
     world_free(&w);
 }
 
+static void tell_of(struct world *w, pid_t pid, uint64_t start_ticks, double rate) {
+    struct al_rank *r = al_snapshot_add_rank(w->s);
+    assert_non_null(r);
+    *r = (struct al_rank){.pid = pid, .start_ticks = start_ticks, .job = 100, .rank = pid - 200, .world = 2, .local_rank = -1,
+                          .source = "torch.optim hook"};
+    int64_t now = w->s->monotonic_ns;
+    r->m[AL_RANK_TRAINING] = al_value_ok(1, now);
+    r->m[AL_RANK_STEP] = al_value_ok(1200, now);
+    r->m[AL_RANK_STEP_RATE] = al_value_ok(rate, now);
+    r->m[AL_RANK_STEP_SECONDS] = al_value_ok(1 / rate, now);
+    r->m[AL_RANK_PHASE] = al_value_ok(AL_IN_BACKWARD, now - 34 * S);
+    for (int m = AL_RANK_SHARE_OTHER; m <= AL_RANK_SHARE_BETWEEN; m++)
+        r->m[m] = al_value_ok(0, now);
+    r->m[AL_RANK_SHARE_DATA] = al_value_ok(0.25, now);
+    r->m[AL_RANK_SHARE_BACKWARD] = al_value_ok(0.7, now);
+    r->m[AL_RANK_SHARE_OTHER] = al_value_ok(0.05, now);
+    al_snapshot_sort(w->s);
+}
+
+static void ranks_tell_where_they_are(void **state) {
+    (void)state;
+    struct world w;
+    world_make(&w, 2, true);
+    tell_of(&w, 200, 1200, 2.406);
+    tell_of(&w, 201, 77, 9); // of a process that had the pid before
+    const char *text = world_text(&w, 120, 20);
+    assert_non_null(strstr(text, "   step steps/s data% phase     command\n"));
+    assert_non_null(strstr(text, "   1200    2.41    25 backward  ├─python train.py\n"));
+    assert_null(strstr(text, "9.00"));
+    // The details: where it is and since when, and its partition as bars.
+    w.tui.ui.focus = AL_FOCUS_PROCS;
+    w.tui.ui.screen = AL_SCREEN_PROC;
+    w.tui.ui.pid = 200;
+    text = world_text(&w, 100, 40);
+    assert_non_null(strstr(text, "training        step 1200, epoch -, in backward for 34s\n"));
+    assert_non_null(strstr(text, "rate            2.41 steps a second, 416 ms a step\n"));
+    assert_non_null(strstr(text, "known by        torch.optim hook\n"));
+    assert_non_null(strstr(text, "  data            25.0 %  ███████████████\n"
+                                 "  backward        70.0 %  ██████████████████████████████████████████\n"
+                                 "  other            5.0 %  ███\n"));
+    w.s->ranks[0].m[AL_RANK_STEP].status = w.s->ranks[0].m[AL_RANK_PHASE].status = AL_STATUS_STALE;
+    text = world_text(&w, 100, 40);
+    assert_non_null(strstr(text, "step 1200~, epoch -, in backward for 34s (the last that was told)\n"));
+    world_free(&w);
+}
+
 static void hostile_process_names_are_cleaned(void **state) {
     (void)state;
     struct world w;
@@ -201,6 +247,7 @@ int frame_suite(void) {
         cmocka_unit_test(unknown_is_never_zero),
         cmocka_unit_test(lost_gpus_keep_their_row),
         cmocka_unit_test(throttling_is_on_the_row),
+        cmocka_unit_test(ranks_tell_where_they_are),
         cmocka_unit_test(hostile_process_names_are_cleaned),
         cmocka_unit_test(numbers_are_short_and_have_units),
     };
