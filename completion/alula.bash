@@ -7,7 +7,7 @@ _alula_options() {
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
-    run) echo "--output-dir --log-every --record --no-record --fail-on --model-size --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
+    run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
     serve) echo "--listen --dcgm-names --max-processes --pod-resources --insecure-listen --interval $common" ;;
     record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval $common" ;;
     replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;

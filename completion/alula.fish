@@ -70,6 +70,7 @@ complete -c alula -n '__alula_is ps' -s u -l user -x -a '(__fish_complete_users)
 
 complete -c alula -n '__alula_is run' -l output-dir -r -F
 complete -c alula -n '__alula_is run' -l log-every -x
+complete -c alula -n '__alula_is run' -l tensorboard
 complete -c alula -n '__alula_is run' -l record -r -F
 complete -c alula -n '__alula_is run' -l preset -x -a debug
 

@@ -27,6 +27,8 @@ static const char help[] =
     "stderr alone and leaves metrics_report.json and run.alula in the output folder.\n\n"
     "  --output-dir DIR    where metrics_report.json goes; default: what the trainer or --output_dir of COMMAND says\n"
     "  --log-every N       a few lines every N steps: memory, times of the phases, GPU utilisation\n"
+    "  --tensorboard[=DIR] scalars for TensorBoard: a point every --log-every steps, else about one a second; default\n"
+    "                      folder: runs/alula in the output folder, beside what the trainer writes\n"
     "  --record FILE       the recording goes there; default: run.alula in the output folder (alula report run.alula)\n"
     "  --no-record         no recording\n"
     "  --fail-on LEVEL     exit with status 3 when COMMAND exits 0 but a finding of this level or above was raised\n"
@@ -50,10 +52,11 @@ static const char examples[] =
     "\nExit status: COMMAND's (its signal is raised again); 125 alula failed (bad options too), 126 COMMAND cannot be run,\n"
     "127 not found; 3 a finding of --fail-on.\n";
 
-enum { OPT_OUTPUT = 1, OPT_LOG, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
+enum { OPT_OUTPUT = 1, OPT_LOG, OPT_TENSORBOARD, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
 static const struct option long_options[] = {
     {"output-dir", required_argument, NULL, OPT_OUTPUT},
     {"log-every", required_argument, NULL, OPT_LOG},
+    {"tensorboard", optional_argument, NULL, OPT_TENSORBOARD},
     {"record", required_argument, NULL, OPT_RECORD},
     {"no-record", no_argument, NULL, OPT_NO_RECORD},
     {"fail-on", required_argument, NULL, OPT_FAIL_ON},
@@ -92,6 +95,10 @@ static int take_option(struct al_run *r, double *model_size, int option, const c
     case OPT_LOG:
         if (!al_str_u64(argument, &r->log_every) || !r->log_every)
             return usage_error("--log-every %s: expected a number of steps", argument);
+        return 0;
+    case OPT_TENSORBOARD:
+        r->tensorboard.asked = true;
+        r->tensorboard.folder = argument && *argument ? argument : NULL;
         return 0;
     case OPT_RECORD: r->record.named = argument; return 0;
     case OPT_NO_RECORD: r->record.off = true; return 0;
@@ -184,6 +191,8 @@ static void tick(struct al_run *r, int64_t now_ns) {
     al_run_look_for_workers(r, now_ns);
     al_run_judge(r, true);
     al_run_board_tick(r, now_ns);
+    al_run_tensorboard(r, false);
+    al_run_log(r, now_ns, false);
 }
 
 static void watch(struct al_run *r) {
@@ -216,10 +225,14 @@ static void finish(struct al_run *r) {
     al_run_note_ends(r, now);
     al_run_note_job_end(r, now);
     al_run_device_stop(r);
+    al_run_tensorboard(r, true);
+    al_run_log(r, now, true);
     al_run_report(r, true);
     al_run_say_end(r);
     al_run_board_stop();
     al_run_record_close(r);
+    al_run_tensorboard_close(r);
+    al_run_log_close(r);
     if (r->linked)
         al_link_close(&r->link);
     al_job_done(&r->job);

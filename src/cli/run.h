@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "cli/run_outputs.h"
 #include "job/book.h"
 #include "launch/job.h"
 #include "launch/link.h"
@@ -85,6 +86,8 @@ struct al_run {
     struct al_run_told told[AL_STEPS_VERDICTS];
     uint32_t told_count;
     int level; // highest of the step findings, -1 none
+    struct al_run_tensorboard tensorboard;
+    struct al_run_log log;
     char written[4200]; // folder of the report; "" none
 };
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "export/jsonl.h"
+#include "export/report_part.h"
 
 static const struct {
     const char *key;
@@ -26,12 +27,12 @@ static void text_or_null(struct al_buf *b, const char *text) {
         al_buf_str(b, "null");
 }
 
-static void key_text(struct al_buf *b, const char *key, const char *text) {
+void al_report_text(struct al_buf *b, const char *key, const char *text) {
     al_buf_printf(b, ",\"%s\":", key);
     text_or_null(b, text);
 }
 
-static void key_number(struct al_buf *b, const char *key, bool known, double value) {
+void al_report_number(struct al_buf *b, const char *key, bool known, double value) {
     al_buf_printf(b, ",\"%s\":", key);
     if (known)
         al_buf_number(b, value);
@@ -68,7 +69,7 @@ static void put_sources(struct al_buf *b, const struct al_report *r) {
         const struct al_report_figure *f = &r->figures[i];
         al_buf_printf(b, "%s\n      \"%s\": {\"confidence\":", i ? "," : "", figure_table[i].key);
         al_json_string(b, f->known && f->confidence ? f->confidence : "none");
-        key_text(b, f->known ? "source" : "reason", f->source);
+        al_report_text(b, f->known ? "source" : "reason", f->source);
         al_buf_char(b, '}');
     }
     al_buf_str(b, "\n    }");
@@ -87,8 +88,8 @@ static void put_host_timeline(struct al_buf *b, const struct al_report_rank *k) 
     double other = k->part_count ? k->part_seconds[0] : 0;
     bool known = k->wall_seconds > 0;
     al_buf_str(b, ",\n       \"host_timeline\":{\"source\":\"marks of the probe\",\"confidence\":\"exact\"");
-    key_number(b, "wall_seconds", known, k->wall_seconds);
-    key_number(b, "explained_ratio", known, known ? 1 - other / k->wall_seconds : 0);
+    al_report_number(b, "wall_seconds", known, k->wall_seconds);
+    al_report_number(b, "explained_ratio", known, known ? 1 - other / k->wall_seconds : 0);
     put_parts(b, "seconds", k, k->part_seconds);
     put_parts(b, "after_last_step_seconds", k, k->after_seconds);
     al_buf_char(b, '}');
@@ -102,7 +103,7 @@ static void put_gpu_timeline(struct al_buf *b, const struct al_report_rank *k) {
     }
     al_buf_str(b, "{\"source\":\"CUDA events at the marks\",\"confidence\":\"inferred\"");
     key_count(b, "measured_steps", k->gpu_steps);
-    key_number(b, "estimated_ratio", true, k->gpu_ratio);
+    al_report_number(b, "estimated_ratio", true, k->gpu_ratio);
     al_buf_str(b, ",\"seconds\":{");
     for (int i = 0, n = 0; i < AL_PHASE_COUNT; i++)
         if (k->gpu_seconds[i] > 0) {
@@ -143,41 +144,41 @@ static void put_rank(struct al_buf *b, const struct al_report_rank *k) {
     al_buf_printf(b, "\n      {\"pid\":%lld", (long long)k->pid);
     key_id(b, "rank", k->rank);
     key_id(b, "world_size", k->world);
-    key_text(b, "framework", k->framework);
-    key_text(b, "step_source", k->step_source);
+    al_report_text(b, "framework", k->framework);
+    al_report_text(b, "step_source", k->step_source);
     key_count(b, "steps", k->done);
     key_count(b, "skipped_steps", k->skipped);
     key_count(b, "aborted_steps", k->aborted);
     key_count(b, "micro_steps", k->micro);
-    key_number(b, "samples", k->samples_known, k->samples);
+    al_report_number(b, "samples", k->samples_known, k->samples);
     key_id(b, "epoch", k->epoch);
     key_count(b, "lost_records", k->lost);
     bool steps = k->done + k->skipped + k->aborted > 0;
-    key_number(b, "step_mean_seconds", steps, k->step_mean_seconds);
-    key_number(b, "step_least_seconds", steps, k->step_least_seconds);
-    key_number(b, "step_most_seconds", steps, k->step_most_seconds);
+    al_report_number(b, "step_mean_seconds", steps, k->step_mean_seconds);
+    al_report_number(b, "step_least_seconds", steps, k->step_least_seconds);
+    al_report_number(b, "step_most_seconds", steps, k->step_most_seconds);
     put_host_timeline(b, k);
     put_gpu_timeline(b, k);
     put_memory(b, k);
     al_buf_str(b, ",\n       \"last\":{\"phase\":");
     text_or_null(b, k->phase);
     key_id(b, "step", k->step);
-    key_text(b, "ended", k->ended);
-    key_text(b, "error", k->error);
-    key_text(b, "where", k->where);
+    al_report_text(b, "ended", k->ended);
+    al_report_text(b, "error", k->error);
+    al_report_text(b, "where", k->where);
     al_buf_str(b, "}}");
 }
 
 static void put_gpu(struct al_buf *b, const struct al_report_gpu *g) {
     al_buf_printf(b, "\n      {\"index\":%u", g->index);
-    key_text(b, "uuid", g->uuid);
-    key_text(b, "name", g->name);
+    al_report_text(b, "uuid", g->uuid);
+    al_report_text(b, "name", g->name);
     al_buf_printf(b, ",\"used_by_job\":%s", g->used_by_job ? "true" : "false");
-    key_number(b, "utilization_mean_ratio", g->utilization_known, g->utilization_mean);
-    key_number(b, "utilization_max_ratio", g->utilization_known, g->utilization_max);
-    key_number(b, "covered_seconds", g->utilization_known, g->covered_seconds);
-    key_number(b, "memory_used_most_bytes", g->memory_known, g->memory_most);
-    key_number(b, "memory_total_bytes", g->memory_known, g->memory_total);
+    al_report_number(b, "utilization_mean_ratio", g->utilization_known, g->utilization_mean);
+    al_report_number(b, "utilization_max_ratio", g->utilization_known, g->utilization_max);
+    al_report_number(b, "covered_seconds", g->utilization_known, g->covered_seconds);
+    al_report_number(b, "memory_used_most_bytes", g->memory_known, g->memory_most);
+    al_report_number(b, "memory_total_bytes", g->memory_known, g->memory_total);
     al_buf_char(b, '}');
 }
 
@@ -185,20 +186,20 @@ static void put_verdict(struct al_buf *b, const struct al_report_verdict *v) {
     const struct al_finding *f = v->finding;
     al_buf_str(b, "\n      {\"rule\":");
     al_json_string(b, v->rule);
-    key_text(b, "entity", f->key);
-    key_text(b, "verdict", v->verdict);
-    key_text(b, "title", f->title);
-    key_text(b, "message", f->message);
-    key_text(b, "considered", f->considered);
-    key_text(b, "advice", f->advice);
+    al_report_text(b, "entity", f->key);
+    al_report_text(b, "verdict", v->verdict);
+    al_report_text(b, "title", f->title);
+    al_report_text(b, "message", f->message);
+    al_report_text(b, "considered", f->considered);
+    al_report_text(b, "advice", f->advice);
     al_buf_str(b, ",\"evidence\":[");
     for (uint32_t i = 0; i < f->evidence_count; i++) {
         const struct al_evidence *e = &f->evidence[i];
         al_buf_str(b, i ? ",{\"name\":" : "{\"name\":");
         al_json_string(b, e->name);
-        key_number(b, "value", true, e->value);
-        key_text(b, "unit", al_unit_word(e->unit));
-        key_text(b, "source", e->source);
+        al_report_number(b, "value", true, e->value);
+        al_report_text(b, "unit", al_unit_word(e->unit));
+        al_report_text(b, "source", e->source);
         al_buf_char(b, '}');
     }
     al_buf_str(b, "]}");
@@ -206,7 +207,7 @@ static void put_verdict(struct al_buf *b, const struct al_report_verdict *v) {
 
 static void put_device(struct al_buf *b, const struct al_report *r) {
     al_buf_str(b, ",\n    \"device\": {\"source\":\"nvml\"");
-    key_text(b, "missing", r->device_missing);
+    al_report_text(b, "missing", r->device_missing);
     al_buf_str(b, ",\"gpus\":[");
     for (uint32_t i = 0; i < r->gpu_count; i++) {
         if (i)
@@ -220,18 +221,20 @@ void al_report_json(struct al_buf *b, const struct al_report *r) {
     al_buf_str(b, "{\n");
     put_figures(b, r);
     al_buf_printf(b, "  \"alula\": {\n    \"report_version\": %d", AL_REPORT_VERSION);
-    key_text(b, "alula_version", r->version);
-    key_text(b, "command", r->command);
+    al_report_text(b, "alula_version", r->version);
+    al_report_text(b, "command", r->command);
     al_buf_str(b, ",\"started\":");
     al_jsonl_time(b, r->started_realtime_ns);
     al_buf_str(b, ",\"written\":");
     al_jsonl_time(b, r->written_realtime_ns);
     al_buf_printf(b, ",\"finished\":%s", r->finished ? "true" : "false");
-    key_number(b, "command_seconds", true, r->runtime_seconds);
-    key_text(b, "job_end", r->job_end);
-    key_text(b, "output_dir_from", r->output_dir_source);
+    al_report_number(b, "command_seconds", true, r->runtime_seconds);
+    al_report_text(b, "job_end", r->job_end);
+    al_report_text(b, "output_dir_from", r->output_dir_source);
     put_sources(b, r);
     put_device(b, r);
+    al_report_useful(b, &r->useful);
+    al_report_log(b, r->log);
     al_buf_str(b, ",\n    \"ranks\": [");
     for (uint32_t i = 0; i < r->rank_count; i++) {
         if (i)

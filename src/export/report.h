@@ -78,6 +78,25 @@ struct al_report_verdict {
     const struct al_finding *finding;
 };
 
+// The job's work: tokens, and the model's own arithmetic against the peak of its GPUs. NaN unknown.
+struct al_report_useful {
+    bool tokens_known, flops_known, mfu_known;
+    double tokens, tokens_per_second, parameters, trainable, flops_per_second, mfu;
+    double peak; // 0 unknown
+    uint32_t gpus;
+    const char *formula, *missing; // missing: why the first that is not known is not; NULL
+};
+
+// The trainer's log. NaN, -1, NULL: not told.
+struct al_report_log {
+    const char *path, *writer, *speed_key, *explanation;
+    double steps_per_second, measured_steps_per_second, difference, elapsed_seconds, memory_gib;
+    int64_t step, steps_of_all;
+    uint64_t lines, damaged;
+};
+#define AL_REPORT_LOG_MEMORY                                                                                           \
+    "the greatest torch.cuda.max_memory_reserved() so far: it never falls, and that it rises is no leak by itself"
+
 struct al_report {
     struct al_report_figure figures[AL_REPORT_FIGURE_COUNT];
     const char *version, *command, *output_dir_source, *job_end;
@@ -91,6 +110,8 @@ struct al_report {
     uint32_t rank_count;
     const struct al_report_verdict *verdicts;
     uint32_t verdict_count;
+    struct al_report_useful useful;
+    const struct al_report_log *log; // NULL: none was read
 };
 
 void al_report_json(struct al_buf *b, const struct al_report *r);

@@ -8,6 +8,7 @@
 
 int al_book_init(struct al_book *book, const struct al_settings *settings) {
     *book = (struct al_book){.settings = *settings};
+    al_trainlog_init(&book->trainlog);
     book->ranks = calloc(AL_BOOK_RANKS, sizeof *book->ranks);
     book->gpus = calloc(AL_GPU_MAX, sizeof *book->gpus);
     book->views = calloc(AL_BOOK_RANKS, sizeof *book->views);
@@ -85,7 +86,7 @@ void al_book_view(struct al_book *book, bool live, struct al_steps_view *ret) {
         if (al_tally_trains(&k->tally))
             book->views[count++] = (struct al_steps_rank){&k->tally, k->tally.rank, k->pid, k->workers};
     }
-    *ret = (struct al_steps_view){.ranks = book->views, .count = count, .live = live, .cpus = book->job.cpus};
+    *ret = (struct al_steps_view){.ranks = book->views, .count = count, .live = live, .cpus = book->job.cpus, .command = book->job.command};
 }
 
 uint32_t al_book_judge(struct al_book *book, bool live, const struct al_steps_verdict **ret) {

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "detect/steps.h"
+#include "host/trainlog.h"
 #include "model/snapshot.h"
 #include "tally/tally.h"
 
@@ -63,6 +64,8 @@ struct al_book {
     char device_missing[256]; // why not
     struct al_book_gpu *gpus; // AL_GPU_MAX
     uint32_t gpu_count;
+    struct al_trainlog trainlog; // what the trainer's own log says
+    char trainlog_path[512];     // "" none
     // scratch
     struct al_steps_rank *views;
     struct al_steps_verdict *verdicts; // AL_STEPS_VERDICTS

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "export/report.h"
 #include "job/end.h"
+#include "job/useful.h"
 
 #define GIB 1073741824.0
 
@@ -86,6 +87,7 @@ static void put_shares(struct al_report *p, struct al_book *book) {
 }
 
 struct storage {
+    struct al_report_log log;
     struct al_report_gpu gpus[AL_GPU_MAX];
     struct al_report_verdict verdict_rows[AL_STEPS_VERDICTS];
     struct al_report_rank *rows;
@@ -199,6 +201,8 @@ static void fill(struct al_report *p, struct al_book *book, struct storage *s) {
     p->ranks = s->rows;
     put_verdicts(p, book, s);
     put_gpus(p, book, s->gpus);
+    al_book_useful(book, &p->useful);
+    p->log = al_book_trainer_log(book, &s->log) ? &s->log : NULL;
 }
 
 int al_book_report_json(struct al_book *book, const struct al_book_report *r, struct al_buf *b) {

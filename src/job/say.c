@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "detect/say.h"
 #include "job/end.h"
+#include "job/useful.h"
 
 #define GIB 1073741824.0
 #define SUMMARY_RANKS 8 // with a line of their own unless all are asked for
@@ -209,5 +210,7 @@ static void rank_lines(struct al_buf *b, const struct al_book *book, bool verbos
 void al_book_say_summary(struct al_book *book, bool verbose, struct al_buf *b) {
     rank_lines(b, book, verbose);
     gpu_summary(b, book);
+    al_book_say_useful(book, b);
+    al_book_say_trainer_log(book, b);
     verdict_lines(b, book, verbose);
 }

@@ -3,6 +3,7 @@
 
 fake_job.py [--rank R --world W] [--steps N] [--data S] [--forward S] [--samples B] [--leak BYTES] [--cache BYTES]
             [--fail TEXT] [--kill SIGNAL] [--hang] [--metrics JSON] [--output DIR] [--evaluate S] [--gpu S] [--at K]
+            [--tokens N] [--model TEXT] [--options TEXT] [--framework TEXT] [--log FILE --log-line JSON]
 """
 
 import argparse
@@ -13,8 +14,10 @@ import sys
 import time
 
 TEXT, HELLO, BEGIN, END, STEP, EPOCH, GPU_TIME, MEMORY, EXIT = range(9)
+TOKENS = 13
 OTHER, DATA, FORWARD, BACKWARD, OPTIMIZER, EVALUATION, SAVE, LOG, ROLLOUT, COMMUNICATION = range(10)
 FRAMEWORK, OUTPUT_DIR, ERROR, WHERE, SOURCE, METRICS = range(6)
+MODEL, OPTIONS = 8, 9
 ALLOCATED, ALLOCATED_PEAK, RESERVED, RESERVED_PEAK, ACTIVE, INACTIVE_SPLIT, SEGMENTS, RETRIES, OOMS = range(9)
 
 
@@ -44,7 +47,8 @@ def arguments():
                                 ("forward", float, 0.002), ("samples", int, 4), ("leak", int, 0), ("cache", int, 0),
                                 ("fail", str, ""), ("kill", int, 0), ("metrics", str, ""), ("output", str, ""),
                                 ("evaluate", float, 0), ("gpu", float, 0), ("at", int, 0), ("source", str, "fake"),
-                                ("memory", int, 0), ("communicate", float, 0)):
+                                ("memory", int, 0), ("communicate", float, 0), ("tokens", int, 0), ("model", str, ""), ("options", str, ""),
+                                ("framework", str, "torch=0.0 fake=1"), ("log", str, ""), ("log-line", str, "")):
         p.add_argument("--" + name, type=kind, default=default)
     p.add_argument("--hang", action="store_true")
     return p.parse_args()
@@ -77,10 +81,14 @@ def main():
     a = arguments()
     p = Probe()
     p.mark(HELLO, 1, a.rank, a.world)
-    p.text(FRAMEWORK, "torch=0.0 fake=1")
+    p.text(FRAMEWORK, a.framework)
     p.text(SOURCE, a.source)
     if a.output:
         p.text(OUTPUT_DIR, a.output)
+    if a.model:
+        p.text(MODEL, a.model)
+    if a.options:
+        p.text(OPTIONS, a.options)
     for step in range(1, a.steps + 1):
         if a.at == step:
             end(p, a, step)
@@ -90,11 +98,17 @@ def main():
         if a.communicate:
             p.phase(COMMUNICATION, step, a.communicate)
         p.phase(OPTIMIZER, step, 0)
+        if a.tokens:
+            p.mark(TOKENS, 0, a.tokens)
         if a.gpu:
             p.mark(GPU_TIME, FORWARD, step, int(a.gpu * 1e9))
         if a.leak or a.cache or a.memory:
             memory(p, a, step)
         p.mark(STEP, 0, step, a.samples)
+    if a.log:
+        os.makedirs(os.path.dirname(a.log), exist_ok=True)
+        with open(a.log, "w", encoding="utf-8") as log:
+            log.write(a.log_line)
     if a.evaluate:
         p.phase(EVALUATION, a.steps, a.evaluate)
     if a.metrics:
