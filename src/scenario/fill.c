@@ -261,6 +261,21 @@ static int fill_procs(struct al_scenario *s, int64_t at_ns, struct al_snapshot *
     return 0;
 }
 
+static int fill_ranks(struct al_scenario *s, int64_t at_ns, struct al_snapshot *ret) {
+    for (size_t i = 0; i < s->rank_count; i++) {
+        const struct al_rank_state *r = &s->ranks[i];
+        if (!r->present)
+            continue;
+        struct al_rank *out = al_snapshot_add_rank(ret);
+        if (!out)
+            return AL_E_NOMEM;
+        *out = r->r;
+        for (int m = 0; m < AL_RANK_METRIC_COUNT; m++)
+            out->m[m] = al_track_value(&r->m[m], al_rank_metric_table[m].unit, at_ns);
+    }
+    return 0;
+}
+
 int al_scenario_at(struct al_scenario *s, int64_t after_ns, int64_t at_ns, struct al_snapshot *ret) {
     al_scenario_advance(s, at_ns);
     al_snapshot_clear(ret);
@@ -279,5 +294,7 @@ int al_scenario_at(struct al_scenario *s, int64_t after_ns, int64_t at_ns, struc
         fill_gpu(s, s->order[p], p, after_ns, at_ns, gpu);
         error = fill_rows(s, p, at_ns, ret);
     }
+    if (!error)
+        error = fill_ranks(s, at_ns, ret);
     return error ? error : fill_procs(s, at_ns, ret);
 }

@@ -42,13 +42,13 @@ size_t al_scenario_proc_field_count(void) {
 const char *const al_scenario_row_figures[AL_ROW_FIGURES] = {
     "memory_bytes", "sm_ratio", "memory_ratio", "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"};
 
-static int need_pair(struct al_reader *r) {
+int al_need_pair(struct al_reader *r) {
     if (r->word.has_value)
         return 0;
     return al_reader_fail(r, r->word.key_column, "'%.40s' needs a value: %.40s=…", r->word.key, r->word.key);
 }
 
-static int find_metric(const struct al_metric_info *table, int count, const char *name) {
+int al_find_metric(const struct al_metric_info *table, int count, const char *name) {
     for (int i = 0; i < count; i++)
         if (strcmp(table[i].name, name) == 0)
             return i;
@@ -59,10 +59,10 @@ static int parse_node(struct al_reader *r) {
     int got;
     while ((got = al_reader_word(r)) > 0) {
         struct al_word *w = &r->word;
-        int error = need_pair(r);
+        int error = al_need_pair(r);
         if (error)
             return error;
-        int metric = find_metric(al_node_metric_table, AL_NODE_METRIC_COUNT, w->key);
+        int metric = al_find_metric(al_node_metric_table, AL_NODE_METRIC_COUNT, w->key);
         if (metric < 0)
             return al_reader_fail(r, w->key_column, "'%.60s' is no metric of the node; docs/metrics.md lists them",
                                   w->key);
@@ -76,7 +76,7 @@ static int parse_node(struct al_reader *r) {
     return got;
 }
 
-static int read_pid(struct al_reader *r, uint64_t *ret) {
+int al_read_pid(struct al_reader *r, uint64_t *ret) {
     int error = al_reader_need(r, "a process id");
     if (!error)
         error = al_read_whole(r, r->word.key, r->word.key_column, INT32_MAX, ret);
@@ -124,8 +124,8 @@ static int row_of(struct al_reader *r, uint64_t pid, uint32_t gpu, uint32_t *ret
     return 0;
 }
 
-// Numbers of a process (ids, flags, dates) travel as doubles in an event: exact up to 2^53.
-static int proc_field(struct al_reader *r, const struct al_proc_field *f, struct al_change *e) {
+// Numbers of a process or rank (ids, flags, dates) travel as doubles in an event: exact up to 2^53.
+int al_read_field(struct al_reader *r, const struct al_proc_field *f, struct al_change *e) {
     struct al_word *w = &r->word;
     uint64_t number = 0;
     int64_t date = 0;
@@ -166,10 +166,10 @@ static int proc_word(struct al_reader *r, uint32_t target) {
     for (size_t i = 0; i < al_scenario_proc_field_count(); i++)
         if (strcmp(al_scenario_proc_fields[i].name, w->key) == 0) {
             e.field = (uint16_t)i;
-            int error = proc_field(r, &al_scenario_proc_fields[i], &e);
+            int error = al_read_field(r, &al_scenario_proc_fields[i], &e);
             return error ? error : al_add_event(r, e);
         }
-    int metric = find_metric(al_proc_metric_table, AL_PROC_METRIC_COUNT, w->key);
+    int metric = al_find_metric(al_proc_metric_table, AL_PROC_METRIC_COUNT, w->key);
     if (metric < 0)
         return al_reader_fail(r, w->key_column, "'%.60s' is no key or metric of a process (see docs/scenario.md)",
                               w->key);
@@ -182,7 +182,7 @@ static int proc_word(struct al_reader *r, uint32_t target) {
 static int parse_proc(struct al_reader *r) {
     uint64_t pid = 0;
     uint32_t target = 0;
-    int got = read_pid(r, &pid);
+    int got = al_read_pid(r, &pid);
     if (!got)
         got = proc_of(r, pid, &target);
     if (!got)
@@ -190,7 +190,7 @@ static int parse_proc(struct al_reader *r) {
     if (got)
         return got;
     while ((got = al_reader_word(r)) > 0) {
-        int error = need_pair(r);
+        int error = al_need_pair(r);
         if (!error)
             error = proc_word(r, target);
         if (error)
@@ -202,7 +202,7 @@ static int parse_proc(struct al_reader *r) {
 static int parse_exit(struct al_reader *r) {
     uint64_t pid = 0;
     uint32_t target = 0;
-    int error = read_pid(r, &pid);
+    int error = al_read_pid(r, &pid);
     if (!error)
         error = proc_of(r, pid, &target);
     if (!error)
@@ -263,7 +263,7 @@ static int row_word(struct al_reader *r, uint32_t target) {
 static int read_row(struct al_reader *r, uint32_t *ret) {
     uint64_t pid = 0;
     struct al_gpu_mask mask;
-    int error = read_pid(r, &pid);
+    int error = al_read_pid(r, &pid);
     if (error)
         return error;
     int got = al_reader_word(r);
@@ -294,7 +294,7 @@ static int parse_row(struct al_reader *r, bool gone) {
     if (got || gone)
         return got ? got : al_reader_done(r);
     while ((got = al_reader_word(r)) > 0) {
-        int error = need_pair(r);
+        int error = al_need_pair(r);
         if (!error)
             error = row_word(r, target);
         if (error)

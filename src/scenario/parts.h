@@ -54,6 +54,12 @@ struct al_proc_state {
     bool present;
 };
 
+struct al_rank_state {
+    struct al_rank r; // without figures
+    struct al_track m[AL_RANK_METRIC_COUNT];
+    bool present;
+};
+
 enum { AL_ROW_MEMORY, AL_ROW_SM, AL_ROW_MEM_UTIL, AL_ROW_ENC, AL_ROW_DEC, AL_ROW_JPG, AL_ROW_OFA, AL_ROW_FIGURES,
        AL_ROW_TYPE = AL_ROW_FIGURES, AL_ROW_GI, AL_ROW_CI, AL_ROW_NAME };
 
@@ -96,6 +102,8 @@ struct al_scenario {
     size_t proc_count, proc_cap;
     struct al_row_state *rows;
     size_t row_count, row_cap;
+    struct al_rank_state *ranks; // in order of their first line
+    size_t rank_count, rank_cap;
     uint32_t *proc_order, *row_order; // by pid; by gpu, then pid
     struct al_fault_line *faults;
     size_t fault_count, fault_cap;
@@ -115,7 +123,7 @@ struct al_scenario {
     struct al_value (*frozen)[AL_GPU_METRIC_COUNT];
 };
 
-// Keys of a proc line that are not figures: where they live in struct al_proc.
+// Keys of a proc or rank line that are not figures: where they live in struct al_proc or al_rank.
 struct al_proc_field {
     const char *name;
     char type; // 't' text, 'u' u64, 'i' i32, 'p' pid, 'b' bool, 'c' one character, 'r' role, 'd' date
@@ -123,6 +131,8 @@ struct al_proc_field {
 };
 extern const struct al_proc_field al_scenario_proc_fields[];
 size_t al_scenario_proc_field_count(void);
+#define AL_SCENARIO_RANK_FIELDS 7
+extern const struct al_proc_field al_scenario_rank_fields[AL_SCENARIO_RANK_FIELDS];
 extern const char *const al_scenario_row_figures[AL_ROW_FIGURES];
 
 const char *al_scenario_text(const struct al_scenario *s, uint32_t offset);

@@ -59,6 +59,8 @@ void al_scenario_rewind(struct al_scenario *s) {
         s->procs[i].present = false;
     for (size_t i = 0; i < s->row_count; i++)
         s->rows[i].present = false;
+    for (size_t i = 0; i < s->rank_count; i++)
+        s->ranks[i].present = false;
     for (size_t i = 0; i < s->fault_count; i++)
         s->faults[i].calls_left = s->faults[i].calls;
 }
@@ -129,9 +131,15 @@ static void begin_proc(struct al_scenario *s, struct al_proc_state *p) {
     p->p.rank = p->p.local_rank = p->p.world_size = p->p.node_rank = -1;
 }
 
-static void set_proc_field(struct al_scenario *s, struct al_proc *p, const struct al_change *e) {
-    const struct al_proc_field *f = &al_scenario_proc_fields[e->field];
-    char *at = (char *)p + f->offset;
+static void begin_rank(struct al_rank_state *r) {
+    if (r->present)
+        return;
+    *r = (struct al_rank_state){.r = {.pid = r->r.pid, .rank = -1, .local_rank = -1, .world = -1, .device = -1},
+                                .present = true};
+}
+
+static void set_field(struct al_scenario *s, void *thing, const struct al_proc_field *f, const struct al_change *e) {
+    char *at = (char *)thing + f->offset;
     uint64_t u64 = (uint64_t)e->a;
     uint32_t u32 = (uint32_t)u64; // pids, ranks and roles: within int32
     switch (f->type) {
@@ -198,7 +206,7 @@ static void apply(struct al_scenario *s, const struct al_change *e) {
         begin_proc(s, &s->procs[e->target]);
         break;
     case AL_CHANGE_PROC_FIELD:
-        set_proc_field(s, &s->procs[e->target].p, e);
+        set_field(s, &s->procs[e->target].p, &al_scenario_proc_fields[e->field], e);
         break;
     case AL_CHANGE_PROC_METRIC:
         set_track(&s->procs[e->target].m[e->field], e, al_proc_metric_table[e->field].unit);
@@ -214,6 +222,18 @@ static void apply(struct al_scenario *s, const struct al_change *e) {
         break;
     case AL_CHANGE_UNROW:
         s->rows[e->target].present = false;
+        break;
+    case AL_CHANGE_RANK:
+        begin_rank(&s->ranks[e->target]);
+        break;
+    case AL_CHANGE_RANK_FIELD:
+        set_field(s, &s->ranks[e->target].r, &al_scenario_rank_fields[e->field], e);
+        break;
+    case AL_CHANGE_RANK_METRIC:
+        set_track(&s->ranks[e->target].m[e->field], e, al_rank_metric_table[e->field].unit);
+        break;
+    case AL_CHANGE_UNRANK:
+        s->ranks[e->target].present = false;
         break;
     case AL_CHANGE_HANG:
         s->hung_call = al_scenario_text(s, e->text);

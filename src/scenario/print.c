@@ -309,10 +309,8 @@ static void put_gpu_changes(struct al_buf *b, const struct al_snapshot *s, uint3
     end(&l);
 }
 
-static void put_proc_field(struct line *l, const struct al_proc_field *f, const struct al_proc *old,
-                           const struct al_proc *p) {
-    struct al_proc fresh = {.alive = true, .rank = -1, .local_rank = -1, .world_size = -1, .node_rank = -1};
-    const char *now = (const char *)p + f->offset, *was = (const char *)(old ? old : &fresh) + f->offset;
+static void put_field(struct line *l, const struct al_proc_field *f, const void *old, const void *new) {
+    const char *now = (const char *)new + f->offset, *was = (const char *)old + f->offset;
     uint64_t u64 = 0;
     int32_t i32 = 0;
     if (f->type == 't' ? strcmp(now, was) == 0 : memcmp(now, was, f->size) == 0)
@@ -368,13 +366,14 @@ static void put_exits(struct al_buf *b, const struct al_snapshot *before, const 
 }
 
 static void put_procs(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s) {
+    static const struct al_proc fresh = {.alive = true, .rank = -1, .local_rank = -1, .world_size = -1, .node_rank = -1};
     for (uint32_t i = 0; i < s->proc_count; i++) {
         const struct al_proc *p = &s->procs[i], *old = earlier(before, p);
         struct line l = {b, s, "proc", p->pid, -1, false};
         if (!old)
             begin(&l);
         for (size_t f = 0; f < al_scenario_proc_field_count(); f++)
-            put_proc_field(&l, &al_scenario_proc_fields[f], old, p);
+            put_field(&l, &al_scenario_proc_fields[f], old ? old : &fresh, p);
         for (int m = 0; m < AL_PROC_METRIC_COUNT; m++)
             put_change(&l, al_proc_metric_table[m].name, old ? &old->m[m] : NULL, p->m[m], AL_STATUS_UNREAD);
         end(&l);
@@ -455,6 +454,41 @@ static void put_rows(struct al_buf *b, const struct al_snapshot *before, const s
     }
 }
 
+static void put_rank(struct al_buf *b, const struct al_snapshot *s, const struct al_rank *old, const struct al_rank *r) {
+    static const struct al_rank fresh = {.rank = -1, .local_rank = -1, .world = -1, .device = -1};
+    struct line l = {b, s, "rank", r->pid, -1, false};
+    if (!old)
+        begin(&l);
+    for (size_t f = 0; f < AL_SCENARIO_RANK_FIELDS; f++)
+        put_field(&l, &al_scenario_rank_fields[f], old ? old : &fresh, r);
+    for (int m = 0; m < AL_RANK_METRIC_COUNT; m++) {
+        const struct al_value *was = old ? &old->m[m] : NULL, *now = &r->m[m];
+        const char *word = m == AL_RANK_PHASE && al_ok(*now) && now->num >= 0 ? al_rank_phase_word((uint32_t)now->num) : NULL;
+        if (!word) {
+            put_change(&l, al_rank_metric_table[m].name, was,
+                       m == AL_RANK_PHASE && al_ok(*now) ? al_value_none(AL_STATUS_ERROR) : *now, AL_STATUS_UNREAD);
+        } else if (!was || !al_ok(*was) || was->num != now->num) {
+            begin(&l);
+            al_buf_printf(b, " %s=%s", al_rank_metric_table[m].name, word);
+        }
+    }
+    end(&l);
+}
+
+static void put_ranks(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s) {
+    for (uint32_t i = 0; before && i < before->rank_count; i++) {
+        const struct al_rank *now = al_snapshot_rank(s, before->ranks[i].pid);
+        if (before->ranks[i].pid > 0 && (!now || now->start_ticks != before->ranks[i].start_ticks))
+            al_buf_printf(b, "unrank %d\n", (int)before->ranks[i].pid);
+    }
+    for (uint32_t i = 0; i < s->rank_count; i++) {
+        const struct al_rank *old = before ? al_snapshot_rank(before, s->ranks[i].pid) : NULL;
+        if (s->ranks[i].pid <= 0)
+            continue; // of a damaged recording: the lines have no word for it
+        put_rank(b, s, old && old->start_ticks == s->ranks[i].start_ticks ? old : NULL, &s->ranks[i]);
+    }
+}
+
 static void put_hang(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s,
                      int64_t start_ns) {
     const char *was = before ? before->hung_call : "";
@@ -487,5 +521,6 @@ void al_scenario_print_tick(struct al_buf *b, const struct al_snapshot *before, 
     put_procs(b, before, s);
     put_unrows(b, before, s);
     put_rows(b, before, s);
+    put_ranks(b, before, s);
     put_hang(b, before, s, start_ns);
 }

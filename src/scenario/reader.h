@@ -30,7 +30,7 @@ struct al_reader {
     bool timed;      // a time line was seen
     bool describing; // a gpu line of the head: the GPU need not exist yet
     struct al_word word;
-    struct al_index procs, rows;
+    struct al_index procs, rows, ranks;
     struct al_scenario *s;
     struct al_scenario_error *error;
 };
@@ -58,6 +58,13 @@ int al_read_track(struct al_reader *r, const char *text, int column, enum al_uni
 // "!denied": 1 and the status, 0 when the text is no status word, negative when it names none.
 int al_read_status(struct al_reader *r, const char *text, int column, uint8_t *ret);
 
+// The word must be key=value.
+int al_need_pair(struct al_reader *r);
+int al_read_pid(struct al_reader *r, uint64_t *ret);
+// The word's value as a field's, into the change's a, text or ramp_ns.
+int al_read_field(struct al_reader *r, const struct al_proc_field *f, struct al_change *e);
+int al_find_metric(const struct al_metric_info *table, int count, const char *name); // -1
+
 // Adds to the scenario; AL_E_NOMEM or AL_E_TOOBIG.
 int al_add_event(struct al_reader *r, struct al_change e);
 int al_add_mask(struct al_scenario *s, const struct al_gpu_mask *m, uint32_t *ret);
@@ -72,6 +79,7 @@ int al_parse_head_line(struct al_reader *r, const char *verb);
 int al_parse_head_end(struct al_reader *r);
 int al_parse_device_line(struct al_reader *r, const char *verb);
 int al_parse_process_line(struct al_reader *r, const char *verb);
+int al_parse_rank_line(struct al_reader *r, const char *verb);
 // Those that may stand in the head too: attr, fault, hang.
 int al_parse_common_line(struct al_reader *r, const char *verb);
 

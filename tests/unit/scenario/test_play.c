@@ -347,12 +347,50 @@ static void test_any_order(void **state) {
     al_scenario_free(s);
 }
 
+static void test_ranks(void **state) {
+    (void)state;
+    struct al_scenario *s = parsed("alula scenario 1\nduration 1min\ngpu 0\n@0s\nrank 42 job=40 rank=1 local_rank=1 world_size=8 "
+                                   "device=0 source=\"torch.optim hook\" start_ticks=7 training=0\n"
+                                   "@10s\nrank 42 training=1 phase=data step=1..11/10s data_ratio=20% reserved_bytes=10GiB\n"
+                                   "@20s\nrank 42 phase=between_steps step=!stale\n@30s\nunrank 42\n"
+                                   "@40s\nrank 42 phase=!unread\n");
+    at(s, -1, 5 * S);
+    assert_int_equal(snap->rank_count, 1);
+    const struct al_rank *r = &snap->ranks[0];
+    assert_int_equal(r->pid, 42);
+    assert_int_equal(r->job, 40);
+    assert_int_equal(r->rank, 1);
+    assert_int_equal(r->world, 8);
+    assert_int_equal(r->start_ticks, 7);
+    assert_string_equal(r->source, "torch.optim hook");
+    assert_string_equal(al_rank_phase(r), "starting");
+    assert_int_equal(r->m[AL_RANK_STEP].status, AL_STATUS_UNREAD);
+    at(s, 5 * S, 15 * S);
+    r = &snap->ranks[0];
+    assert_string_equal(al_rank_phase(r), "data");
+    assert_true(r->m[AL_RANK_STEP].num == 6);
+    assert_true(r->m[AL_RANK_SHARE_DATA].num == 0.2);
+    assert_true(r->m[AL_RANK_RESERVED].num == 10.0 * (1 << 30));
+    at(s, 15 * S, 25 * S);
+    r = &snap->ranks[0];
+    assert_string_equal(al_rank_phase(r), "between_steps");
+    assert_int_equal(r->m[AL_RANK_STEP].status, AL_STATUS_STALE);
+    at(s, 25 * S, 35 * S);
+    assert_int_equal(snap->rank_count, 0);
+    at(s, 35 * S, 45 * S); // another process: nothing is left of the first
+    assert_int_equal(snap->ranks[0].job, 0);
+    assert_int_equal(snap->ranks[0].rank, -1);
+    assert_null(al_rank_phase(&snap->ranks[0]));
+    al_scenario_free(s);
+}
+
 int play_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_identity, make, unmake),
         cmocka_unit_test_setup_teardown(test_values, make, unmake),
         cmocka_unit_test_setup_teardown(test_samples, make, unmake),
         cmocka_unit_test_setup_teardown(test_processes, make, unmake),
+        cmocka_unit_test_setup_teardown(test_ranks, make, unmake),
         cmocka_unit_test_setup_teardown(test_loss, make, unmake),
         cmocka_unit_test_setup_teardown(test_xids, make, unmake),
         cmocka_unit_test_setup_teardown(test_faults, make, unmake),

@@ -20,6 +20,24 @@ static struct al_value some_value(int64_t now) {
     return (struct al_value){counts ? rnd(100000) / 64.0 : 0, now, status};
 }
 
+static void change_ranks(struct al_snapshot *s, int64_t now) {
+    s->rank_count = 0;
+    for (int p = 0; p < 4; p++) {
+        if (rnd(4) == 0)
+            continue;
+        struct al_rank *rank = al_snapshot_add_rank(s);
+        rank->pid = 100 + p;
+        rank->start_ticks = 50 + rnd(2);
+        rank->job = 90;
+        rank->rank = p;
+        rank->world = 4;
+        snprintf(rank->source, sizeof rank->source, "a \"b\" %u", rnd(2));
+        for (int m = 0; m < AL_RANK_METRIC_COUNT; m++)
+            rank->m[m] = some_value(now);
+        rank->m[AL_RANK_PHASE] = rnd(4) ? al_value_ok(rnd(AL_RANK_BETWEEN + 1), now) : al_value_none(AL_STATUS_UNREAD);
+    }
+}
+
 // The state of a session, changed a little from tick to tick.
 static void change(struct al_snapshot *s, int tick, int64_t now) {
     s->monotonic_ns = now;
@@ -62,6 +80,7 @@ static void change(struct al_snapshot *s, int tick, int64_t now) {
         for (int m = 0; m < AL_PROC_METRIC_COUNT; m++)
             proc->m[m] = some_value(now);
     }
+    change_ranks(s, now);
     for (uint32_t g = 0; g < 3; g++)
         for (int p = 0; p < 6 && s->gpus[g].info.status == AL_STATUS_OK; p++) {
             if (rnd(3) == 0)
@@ -113,6 +132,23 @@ static void same_procs(const struct al_snapshot *a, const struct al_snapshot *b)
     }
 }
 
+static void same_ranks(const struct al_snapshot *a, const struct al_snapshot *b) {
+    assert_int_equal(a->rank_count, b->rank_count);
+    for (uint32_t i = 0; i < a->rank_count; i++) {
+        const struct al_rank *x = &a->ranks[i], *y = al_snapshot_rank(b, x->pid);
+        assert_non_null(y);
+        assert_int_equal(x->start_ticks, y->start_ticks);
+        assert_int_equal(x->job, y->job);
+        assert_int_equal(x->rank, y->rank);
+        assert_int_equal(x->local_rank, y->local_rank);
+        assert_int_equal(x->world, y->world);
+        assert_int_equal(x->device, y->device);
+        assert_string_equal(x->source, y->source);
+        for (int m = 0; m < AL_RANK_METRIC_COUNT; m++)
+            same_value(x->m[m], y->m[m], al_rank_metric_table[m].name, (int)i);
+    }
+}
+
 static void same(const struct al_snapshot *a, const struct al_snapshot *b) {
     for (int m = 0; m < AL_NODE_METRIC_COUNT; m++)
         same_value(a->node.m[m], b->node.m[m], "node", m);
@@ -131,6 +167,7 @@ static void same(const struct al_snapshot *a, const struct al_snapshot *b) {
         assert_memory_equal(x->fresh, y->fresh, x->fresh_count * sizeof *x->fresh);
     }
     same_procs(a, b);
+    same_ranks(a, b);
 }
 
 #define TICKS 12
