@@ -35,7 +35,9 @@ def busy(alula_bin, tmp_path_factory):
     """Two busy GPUs, one of them with an ended and an open finding to come; shared by the tests that only look."""
     path = tmp_path_factory.mktemp("serve")
     text = scenes.busy(2, "600s") + ("gpu 0-1 energy_joules=5000J clocks_event_reasons=0x4 pcie_replays=3\n"
-                                     "node memory_total_bytes=1TiB memory_available_bytes=900GiB cpu_ratio=25%\n")
+                                     "node memory_total_bytes=1TiB memory_available_bytes=900GiB cpu_ratio=25%\n"
+                                     'rank 4300 job=4200 rank=0 world_size=2 source=hook training=1 phase=forward step=12 data_ratio=2%\n'
+                                     'proc 4301 uid=64001 rank=1\nrank 4301 job=4200 rank=1 world_size=2 phase=data\n')
     tokens = secret_file(path / "tokens", TOKEN.split()[1] + "\n")
     config = path / "alula.yaml"
     config.write_text(f"serve:\n  tokens_file: {tokens}\n  anonymous: true\n")
@@ -118,15 +120,26 @@ def test_label_sets_stay_small(busy):
 
 
 def test_names_in_the_documentation_exist(busy, root):
-    """The names that docs/serve.md promises, apart from those that need a fault, a training job, a kubelet or a receiver."""
+    """The names that docs/serve.md promises, apart from those that need a fault, a kubelet or a receiver."""
     text = (root / "docs" / "serve.md").read_text()
-    promised = set(re.findall(r"`(alula_(?!pod_|gpu_pod_|push_|rank)[a-z_0-9]+)", text)) - {"alula_gpu_", "alula_node_"}
+    promised = set(re.findall(r"`(alula_(?!pod_|gpu_pod_|push_)[a-z_0-9]+)", text)) - {"alula_gpu_", "alula_node_", "alula_rank_"}
     need_faults = {"alula_driver_call_hung_seconds", "alula_gpu_xid_code_errors_total", "alula_gpu_xid_errors_total",
                    "alula_finding_active", "alula_driver_calls_total", "alula_driver_call_errors_total",
                    "alula_driver_call_seconds_total", "alula_driver_call_max_seconds",
                    "alula_process_resident_bytes", "alula_process_resident_anonymous_bytes", "alula_process_gpu_sm_ratio"}
     there = {name for name, _ in samples(families(busy, Authorization=TOKEN))}
     assert promised - need_faults - there == set()
+
+
+def test_ranks_are_for_those_with_credentials(busy):
+    found = samples(families(busy, Authorization=TOKEN))
+    labels = (("pid", "4300"), ("rank", "0"))
+    assert found["alula_rank_step_total", labels] == 12 and found["alula_rank_data_ratio", labels] == 0.02
+    assert found["alula_rank_phase", (("phase", "forward"), *labels)] == 1
+    assert found["alula_rank_phase", (("phase", "save"), *labels)] == 0
+    assert not [name for name, _ in samples(families(busy)) if name.startswith("alula_rank")]
+    assert [r["phase"] for r in busy.get("/api/v1/snapshot", Authorization=TOKEN).json()["ranks"]] == ["forward", "data"]
+    assert 4301 not in [r["pid"] for r in busy.get("/api/v1/snapshot").json()["ranks"]]  # a process of another user
 
 
 def test_dcgm_names_and_labels(busy):
