@@ -189,6 +189,7 @@ static void tick(struct al_run *r, int64_t now_ns) {
     al_run_drain(r);
     al_run_note_ends(r, now_ns);
     al_run_look_for_workers(r, now_ns);
+    al_run_look_at_transport(r, now_ns);
     al_run_judge(r, true);
     al_run_board_tick(r, now_ns);
     al_run_tensorboard(r, false);

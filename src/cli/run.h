@@ -20,6 +20,7 @@ struct al_run_rank {
     struct al_book_rank *book; // never NULL
     struct al_ring_reader *ring;
     int connection_fd, end_fd; // -1 none
+    int64_t transport_ns; // when it was looked at; 0 not yet
     bool epoch_due; // one began whose host memory was not read yet
     struct al_ring_record *own; // marks of the collector itself, until they are counted with the ring's
     uint32_t own_count, own_cap;
@@ -102,6 +103,9 @@ void al_run_note_orphan(void *user, pid_t pid, int status); // al_job_orphan_fn
 // The command itself ended: its status is known, whatever its descriptor said.
 void al_run_note_job_end(struct al_run *r, int64_t now_ns);
 void al_run_look_for_workers(struct al_run *r, int64_t now_ns);
+
+// run_transport.c: how ranks may reach each other, of those that have something to reach
+void al_run_look_at_transport(struct al_run *r, int64_t now_ns);
 
 // run_device.c
 void al_run_device_start(struct al_run *r);

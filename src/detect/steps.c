@@ -214,9 +214,7 @@ static void judge_communication(const struct al_settings *set, const struct al_s
     (void)snprintf(f->considered, sizeof f->considered,
                    "a rank that is slow for another reason makes the others wait in their collectives: compare the ranks' "
                    "shares in the report");
-    (void)snprintf(f->advice, sizeof f->advice,
-                   "first see which transport NCCL takes (NCCL_DEBUG=INFO prints NET/IB or NET/Socket); do not switch "
-                   "InfiniBand off where it works. Larger micro-batches or more gradient accumulation communicate less often");
+    al_steps_transport_advice(v, f->advice, sizeof f->advice);
 }
 
 // ---- healthy ----

@@ -21,6 +21,9 @@ double al_steps_wall(const struct al_steps_view *v, uint64_t *ret_steps);
 // Settings that the trainer told and that are known to be slow.
 void al_steps_settings(const struct al_steps_view *v, struct al_steps_verdict *ret);
 
+// By how the ranks reach each other.
+void al_steps_transport_advice(const struct al_steps_view *v, char *out, size_t size);
+
 // How a figure's floor moves over the steps.
 struct al_growth {
     bool enough, rises;

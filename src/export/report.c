@@ -235,6 +235,8 @@ void al_report_json(struct al_buf *b, const struct al_report *r) {
     put_device(b, r);
     al_report_useful(b, &r->useful);
     al_report_log(b, r->log);
+    al_buf_str(b, ",\n    \"communication\": ");
+    al_report_communication(b, &r->communication);
     al_buf_str(b, ",\n    \"ranks\": [");
     for (uint32_t i = 0; i < r->rank_count; i++) {
         if (i)

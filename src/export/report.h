@@ -4,6 +4,7 @@
 #define AL_EXPORT_REPORT_H
 
 #include "base/buf.h"
+#include "export/report_communication.h"
 #include "model/event.h"
 #include "model/finding.h"
 
@@ -106,6 +107,7 @@ struct al_report {
     const char *device_missing; // NULL: read
     const struct al_report_gpu *gpus;
     uint32_t gpu_count;
+    struct al_report_communication communication;
     const struct al_report_rank *ranks;
     uint32_t rank_count;
     const struct al_report_verdict *verdicts;

@@ -36,6 +36,8 @@ struct al_book_gpu {
     int64_t last_ns;
     double memory_most, memory_total, memory_now;
     bool memory_known;
+    bool nvlinks_known;
+    uint32_t nvlinks; // that are up
     double ratio_now;
     bool ratio_known;
     uint32_t pending;

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "export/report.h"
+#include "job/communication.h"
 #include "job/end.h"
 #include "job/useful.h"
 
@@ -203,6 +204,7 @@ static void fill(struct al_report *p, struct al_book *book, struct storage *s) {
     put_gpus(p, book, s->gpus);
     al_book_useful(book, &p->useful);
     p->log = al_book_trainer_log(book, &s->log) ? &s->log : NULL;
+    al_book_communication(book, &p->communication);
 }
 
 int al_book_report_json(struct al_book *book, const struct al_book_report *r, struct al_buf *b) {

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "detect/say.h"
+#include "job/communication.h"
 #include "job/end.h"
 #include "job/useful.h"
 
@@ -212,5 +213,6 @@ void al_book_say_summary(struct al_book *book, bool verbose, struct al_buf *b) {
     gpu_summary(b, book);
     al_book_say_useful(book, b);
     al_book_say_trainer_log(book, b);
+    al_book_say_communication(book, b);
     verdict_lines(b, book, verbose);
 }

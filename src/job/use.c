@@ -71,6 +71,11 @@ static void take_gpu(struct al_book *book, const struct al_gpu *g) {
     if (!g->fresh_count && al_ok(g->m[AL_GPU_UTIL]) && !al_ok(g->m[AL_GPU_UTIL_MEAN]))
         push_sample(own, g->m[AL_GPU_UTIL].at_ns, g->m[AL_GPU_UTIL].num);
     settle(own, book->begin_ns, book->end_ns);
+    struct al_value links = g->m[AL_GPU_NVLINK_ACTIVE];
+    if (al_ok(links) || links.status == AL_STATUS_UNSUPPORTED) {
+        own->nvlinks_known = true;
+        own->nvlinks = al_ok(links) && links.num > 0 ? (uint32_t)links.num : 0;
+    }
     if (al_ok(used) && al_ok(total)) {
         own->memory_known = true;
         own->memory_now = used.num;

@@ -67,6 +67,10 @@ void al_tally_nccl_name(struct al_tally *t, const char *text) {
         (void)al_str_copy(c->name, sizeof c->name, p + 1);
 }
 
+bool al_tally_nccl_counts(const struct al_tally *t) {
+    return t->nccl.interface_ > 0 && t->nccl.version / 100 != 230;
+}
+
 bool al_tally_nccl_version(const struct al_tally *t, char *out, uint32_t size) {
     int32_t v = t->nccl.version;
     if (v >= 10000) // since 2.9

@@ -29,6 +29,8 @@ struct al_tally;
 void al_tally_nccl_event(struct al_tally *t, uint16_t kind, uint16_t code, int32_t device, int64_t a, int64_t b);
 void al_tally_nccl_name(struct al_tally *t, const char *text); // "id name", the id in hexadecimal digits
 const char *al_collective_word(int collective);                // NCCL's own: "AllReduce"
+// Whether calls are counted: a profiler plugin is in, and NCCL is none of 2.30, of which the probe asks for no call.
+bool al_tally_nccl_counts(const struct al_tally *t);
 // "2.28.9", by NCCL itself or by torch; false when neither told.
 bool al_tally_nccl_version(const struct al_tally *t, char *out, uint32_t size);
 

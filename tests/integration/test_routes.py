@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways into a job: the CUDA driver's (any program, with or without Python), NCCL's, and whoever was there before."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -250,3 +251,44 @@ def test_many_calls_are_few_records(collector, nccl_job, probe):
     [ring] = collector.rings
     assert totals(ring)["AllReduce"] == (20000, 80000000)
     assert len(ring.of("COLLECTIVE")) < 40 and ring.lost() == 0
+
+
+def test_the_report_tells_how_ranks_communicate(alula, nccl_job, tmp_path):
+    env = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    got = alula("run", "--output-dir", tmp_path, "--", *nccl_job, env=env)
+    [line] = [line for line in got.stderr.splitlines() if line.startswith("alula: communication: ")]
+    assert "NCCL 2.28.9, transport one node: " in line and "confidence medium" in line
+    assert "rank 1 called AllReduce 3 times (11.7 KiB), Send 3 times (72 B), AllGather 3 times (60 B)" in line
+    told = json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["communication"]
+    assert (told["transport"], told["nccl"], told["rank"]) == ("one_node", "2.28.9", 1)
+    assert told["communicators"] == [{"id": "0000000000001234", "name": "default_pg", "ranks": 2, "nodes": 1, "rank": 1}]
+    assert told["calls"] == {"AllReduce": {"count": 3, "bytes": 12000}, "Send": {"count": 3, "bytes": 72},
+                             "AllGather": {"count": 3, "bytes": 60}}
+
+
+@pytest.mark.parametrize("version, name, calls", [("22105", None, None), ("23003", "2.30.3", None)])
+def test_the_report_tells_what_it_does_not_know(alula, nccl_job, tmp_path, version, name, calls):
+    got = alula("run", "--output-dir", tmp_path, "--", *nccl_job,
+                env={"RANK": "0", "WORLD_SIZE": "2", "ALULA_STANDIN_NCCL": version})
+    assert got.returncode == 0
+    told = json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["communication"]
+    assert (told["nccl"], told["calls"]) == (name, calls)
+    assert bool(told["communicators"]) == (name is not None)
+
+
+def test_one_process_has_nothing_to_communicate(alula, job, tmp_path):
+    got = alula("run", "--output-dir", tmp_path, "--", *job)
+    assert "communication:" not in got.stderr
+    assert json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["communication"] is None
+
+
+@pytest.mark.parametrize("version, told", [("(2, 28, 9)", "nccl=2.28.9"), ("(2, 21, 5, 'x')", "nccl=2.21.5"),
+                                           ("2708", "nccl=2.7.8"), ("None", None)])
+def test_nccl_by_torch_s_own_word(collector, stub, version, told):
+    collector.hook = os.pathsep.join([str(collector.hook), str(stub)])
+    code = ("import sys, types, torch\ntorch.version = types.SimpleNamespace(cuda='13.0')\n"
+            "sys.modules['torch.cuda.nccl'] = types.SimpleNamespace(version=lambda: %s)\n%s" % (version, STEP))
+    done = collector.run(python(code))
+    assert (done.returncode, done.stderr) == (0, "")
+    words = collector.rings[0].texts("FRAMEWORK")[-1].split()
+    assert [word for word in words if word.startswith("nccl=")] == ([told] if told else [])

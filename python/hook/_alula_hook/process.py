@@ -31,6 +31,19 @@ def rank_and_world():
     return _number("RANK", -1), _number("WORLD_SIZE", 0)
 
 
+def nccl():
+    """Its version by torch's own word, if torch was built with it; a tuple, or 2708 in old ones."""
+    try:
+        version = sys.modules["torch.cuda.nccl"].version()
+        if isinstance(version, tuple):
+            version = ".".join(str(part) for part in version[:3])
+        elif version >= 1000:
+            version = "%d.%d.%d" % (version // 1000, version // 100 % 10, version % 100)
+        return ["nccl=%s" % version]
+    except Exception:
+        return []
+
+
 def framework():
     parts = []
     for name in VERSIONS:
@@ -41,6 +54,7 @@ def framework():
     cuda = getattr(getattr(torch, "version", None), "cuda", None)
     if cuda:
         parts.append("cuda=%s" % cuda)
+        parts.extend(nccl())
     if devices:
         parts.append(devices)
     return " ".join(parts)

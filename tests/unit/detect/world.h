@@ -78,6 +78,7 @@ int host_memory_suite(void);
 int sensor_suite(void);
 int steps_suite(void);
 int advice_suite(void);
+int steps_transport_suite(void);
 int steps_memory_suite(void);
 
 #endif
