@@ -16,7 +16,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "launch/board.h"
+#include "launch/folder.h"
 
 #define STALE_S 60
 #define STALE_MOST 64 // looked at in one start
@@ -24,11 +24,11 @@
 #define SILENT_NS 5000000000LL // a connection that says nothing for so long is dropped
 
 static void remove_files(const char *dir) {
-    static const char *const names[] = {"ring", AL_BOARD_NAME, AL_BOARD_NAME ".new"};
-    char path[160];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path)
-            (void)unlink(path);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    al_folder_clear(fd);
+    (void)close(fd);
 }
 
 // Removes DIR if its alula was killed: it is ours, a minute old, and nobody answers at its socket.
@@ -79,7 +79,8 @@ static int make_dir(struct al_link *l) {
 
 static void init(struct al_link *l) {
     memset(l, 0, sizeof *l);
-    l->listen_fd = l->dir_fd = -1;
+    l->listen_fd = l->dir_fd = l->place_fd = -1;
+    l->guest = (uid_t)-1;
     for (int i = 0; i < AL_LINK_PENDING; i++)
         l->pending[i].fd = -1;
 }
@@ -87,6 +88,10 @@ static void init(struct al_link *l) {
 // The lock tells readers of the board, and who would take the folder over, that an alula runs behind it.
 static int hold_dir(struct al_link *l) {
     struct stat st;
+    char *slash = strrchr(l->dir, '/');
+    *slash = '\0';
+    l->place_fd = open(*l->dir ? l->dir : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    *slash = '/';
     l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (l->dir_fd < 0)
         return errno == ENOENT ? AL_E_NOENT : AL_E_DENIED;
@@ -124,6 +129,24 @@ int al_link_open(struct al_link *l) {
     return result;
 }
 
+int al_link_open_below(struct al_link *l, const char *place) {
+    init(l);
+    if (snprintf(l->dir, sizeof l->dir, "%s/alula-run-XXXXXX", place) >= (int)sizeof l->dir) {
+        l->dir[0] = '\0';
+        return AL_E_TOOBIG;
+    }
+    if (!mkdtemp(l->dir)) {
+        l->dir[0] = '\0';
+        return errno == EACCES || errno == EROFS ? AL_E_DENIED : AL_E_IO;
+    }
+    int result = hold_dir(l);
+    if (!result)
+        result = listen_there(l);
+    if (result)
+        al_link_close(l);
+    return result;
+}
+
 // The shape that al_link_open gave it: nothing else is made or removed.
 static bool take_path(struct al_link *l, const char *path) {
     const char *slash = path && *path == '/' ? strrchr(path, '/') : NULL;
@@ -146,6 +169,8 @@ int al_link_take_over(struct al_link *l, const char *path) {
     if (result) { // somebody else's: it stays as it is
         if (l->dir_fd >= 0)
             (void)close(l->dir_fd);
+        if (l->place_fd >= 0)
+            (void)close(l->place_fd);
         init(l);
         return result;
     }
@@ -165,13 +190,18 @@ void al_link_close(struct al_link *l) {
             (void)close(l->pending[i].fd);
         l->pending[i].fd = -1;
     }
-    if (l->path[0])
-        (void)unlink(l->path);
-    if (l->dir[0])
+    // By descriptors: the path may lead through a process that has ended.
+    if (l->dir[0] && l->dir_fd >= 0 && l->place_fd >= 0) {
+        al_folder_clear(l->dir_fd);
+        (void)unlinkat(l->place_fd, strrchr(l->dir, '/') + 1, AT_REMOVEDIR);
+    } else if (l->dir[0]) {
         (void)rmdir(l->dir);
+    }
     if (l->dir_fd >= 0)
         (void)close(l->dir_fd);
-    l->dir_fd = -1;
+    if (l->place_fd >= 0)
+        (void)close(l->place_fd);
+    l->dir_fd = l->place_fd = -1;
     l->path[0] = l->dir[0] = '\0';
 }
 
@@ -230,7 +260,7 @@ static void take_control(struct msghdr *m, struct al_link_guest *g, struct ucred
 }
 
 // 1: nothing yet; 0: a guest; negative: refused.
-static int greet(int fd, struct al_link_guest *g) {
+static int greet(const struct al_link *l, int fd, struct al_link_guest *g) {
     union {
         char bytes[256];
         struct cmsghdr align;
@@ -244,7 +274,7 @@ static int greet(int fd, struct al_link_guest *g) {
         return 1;
     if (len >= 0)
         take_control(&m, g, &who);
-    bool ours = who.uid == geteuid() || who.uid == 0;
+    bool ours = who.uid == geteuid() || who.uid == 0 || (l->guest != (uid_t)-1 && who.uid == l->guest);
     if (len == sizeof g->hello && memcmp(g->hello.magic, AL_RING_HELLO_MAGIC, sizeof g->hello.magic) == 0 && ours &&
         who.pid > 0 && g->ring_fd >= 0 && is_sealed(g->ring_fd)) {
         g->pid = who.pid;
@@ -263,7 +293,7 @@ int al_link_take(struct al_link *l, int64_t now_ns, struct al_link_guest *ret) {
     for (int i = 0; i < AL_LINK_PENDING; i++) {
         if (l->pending[i].fd < 0)
             continue;
-        int result = greet(l->pending[i].fd, ret);
+        int result = greet(l, l->pending[i].fd, ret);
         if (result == 1 && now_ns - l->pending[i].since_ns < SILENT_NS)
             continue;
         if (result != 0) {
