@@ -16,7 +16,6 @@
 #include "host/command.h"
 #include "launch/end.h"
 
-#define TICK_NS (250 * AL_NS_PER_MS)
 // alula's own failures, as env, nohup and timeout answer.
 enum { STATUS_FAILED = 125, STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_FINDING = 3 };
 
@@ -53,7 +52,7 @@ static const char examples[] =
     "127 not found; 3 a finding of --fail-on.\n";
 
 enum { OPT_OUTPUT = 1, OPT_LOG, OPT_TENSORBOARD, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
-static const struct option long_options[] = {
+const struct option al_run_options[] = {
     {"output-dir", required_argument, NULL, OPT_OUTPUT},
     {"log-every", required_argument, NULL, OPT_LOG},
     {"tensorboard", optional_argument, NULL, OPT_TENSORBOARD},
@@ -89,7 +88,7 @@ static int take_model_size(double *ret, const char *argument) {
     return 0;
 }
 
-static int take_option(struct al_run *r, double *model_size, int option, const char *argument) {
+int al_run_take_option(struct al_run *r, int option, const char *argument) {
     switch (option) {
     case OPT_OUTPUT: r->output_dir = argument; return *argument ? 0 : usage_error("--output-dir: a folder%s", "");
     case OPT_LOG:
@@ -105,7 +104,7 @@ static int take_option(struct al_run *r, double *model_size, int option, const c
     case OPT_FAIL_ON:
         r->fail_on = al_level_from_word(argument);
         return r->fail_on < 0 ? usage_error("--fail-on %s: expected info, warning or critical", argument) : 0;
-    case OPT_MODEL: return take_model_size(model_size, argument);
+    case OPT_MODEL: return take_model_size(&r->model_size, argument);
     case OPT_PRESET:
         if (strcmp(argument, "debug") != 0)
             return usage_error("--preset %s: expected debug", argument);
@@ -118,14 +117,19 @@ static int take_option(struct al_run *r, double *model_size, int option, const c
     }
 }
 
+void al_run_name_command(struct al_run *r, const char *words, size_t length) {
+    if (r->options.no_cmdline)
+        (void)al_str_copy(r->book.job.command, sizeof r->book.job.command, "the command");
+    else
+        al_command_mask(words, length, r->book.job.command, sizeof r->book.job.command);
+}
+
 static void mask_command(struct al_run *r) {
     struct al_buf b = AL_BUF_INIT;
     for (size_t i = 0; r->argv[i]; i++)
         al_buf_add(&b, r->argv[i], strlen(r->argv[i]) + 1);
-    if (r->options.no_cmdline)
-        (void)al_str_copy(r->book.job.command, sizeof r->book.job.command, "the command");
-    else if (b.data && !b.failed)
-        al_command_mask(b.data, b.len, r->book.job.command, sizeof r->book.job.command);
+    if (b.data && !b.failed)
+        al_run_name_command(r, b.data, b.len);
     al_buf_free(&b);
 }
 
@@ -138,10 +142,30 @@ static void find_probe(struct al_run *r) {
         *name = '\0';
 }
 
-static int prepare(struct al_run *r, const struct al_settings *settings) {
-    int result = al_book_init(&r->book, settings);
+// Before the job begins: hours later is too late to learn that the report has no place.
+static int make_output(const struct al_run *r) {
+    const char *folder = r->output_dir;
+    int result = al_fs_make_folder(folder, 0777);
+    if (!result && access(folder, W_OK))
+        result = AL_E_DENIED;
+    if (result)
+        al_cli_error("%s: --output-dir %s: %s", r->name, folder, al_error_text(result));
+    return result ? STATUS_FAILED : 0;
+}
+
+int al_run_prepare(struct al_run *r) {
+    struct al_config config;
+    int status = al_cli_load_config(r->options.config, &config);
+    if (status)
+        return status;
+    if (r->model_size > 0)
+        config.settings.memory_model_size = r->model_size;
+    status = r->output_dir ? make_output(r) : 0;
+    if (status)
+        return status;
+    int result = al_book_init(&r->book, &config.settings);
     if (result) {
-        al_cli_error("run: %s", al_error_text(result));
+        al_cli_error("%s: %s", r->name, al_error_text(result));
         return STATUS_FAILED;
     }
     pthread_mutex_init(&r->lock, NULL);
@@ -150,9 +174,7 @@ static int prepare(struct al_run *r, const struct al_settings *settings) {
     r->book.job.cpus = al_end_cpus();
     r->oom_known = al_end_oom_kills(0, &r->oom_start) == 0;
     r->level = -1;
-    r->linked = al_link_open(&r->link) == 0;
     find_probe(r);
-    mask_command(r);
     return 0;
 }
 
@@ -171,8 +193,8 @@ static int start(struct al_run *r) {
     return result == AL_E_NOENT ? STATUS_NOT_FOUND : result == AL_E_DENIED ? STATUS_NOT_EXECUTABLE : STATUS_FAILED;
 }
 
-static void wait_for_news(const struct al_run *r, int64_t until_ns) {
-    static struct pollfd p[1 + 1 + AL_LINK_PENDING + AL_BOOK_RANKS];
+void al_run_wait(const struct al_run *r, const struct pollfd *more, uint32_t more_count, int64_t until_ns) {
+    static struct pollfd p[1 + 1 + AL_LINK_PENDING + AL_BOOK_RANKS + AL_RUN_WAIT_MORE];
     int64_t left = until_ns - al_monotonic_ns();
     uint32_t count = 1;
     p[0] = (struct pollfd){.fd = r->job.signal_fd, .events = POLLIN};
@@ -182,10 +204,12 @@ static void wait_for_news(const struct al_run *r, int64_t until_ns) {
     for (uint32_t i = 0; i < r->book.rank_count; i++)
         if (!r->ranks[i].book->ended && r->ranks[i].end_fd >= 0)
             p[count++] = (struct pollfd){.fd = r->ranks[i].end_fd, .events = POLLIN};
+    for (uint32_t i = 0; i < more_count && i < AL_RUN_WAIT_MORE; i++)
+        p[count++] = more[i];
     (void)poll(p, count, left > 0 ? (int)(left / AL_NS_PER_MS) + 1 : 0);
 }
 
-static void tick(struct al_run *r, int64_t now_ns) {
+void al_run_tick(struct al_run *r, int64_t now_ns) {
     al_run_drain(r);
     al_run_note_ends(r, now_ns);
     al_run_look_for_workers(r, now_ns);
@@ -199,7 +223,7 @@ static void tick(struct al_run *r, int64_t now_ns) {
 static void watch(struct al_run *r) {
     int64_t due = al_monotonic_ns();
     while (!r->job.ended) {
-        wait_for_news(r, due);
+        al_run_wait(r, NULL, 0, due);
         int64_t now = al_monotonic_ns();
         // Who just ended is looked at before its status is reaped.
         al_run_note_ends(r, now);
@@ -213,12 +237,12 @@ static void watch(struct al_run *r) {
         }
         if (now < due)
             continue;
-        tick(r, now);
-        due = now + TICK_NS;
+        al_run_tick(r, now);
+        due = now + AL_RUN_TICK_NS;
     }
 }
 
-static void finish(struct al_run *r) {
+void al_run_finish(struct al_run *r) {
     int64_t now = al_monotonic_ns();
     al_run_host_stop(r);
     al_run_accept(r, now);
@@ -236,31 +260,14 @@ static void finish(struct al_run *r) {
     al_run_log_close(r);
     if (r->linked)
         al_link_close(&r->link);
-    al_job_done(&r->job);
 }
 
-// Before the job begins: hours later is too late to learn that the report has no place.
-static int make_output(const char *folder) {
-    int result = al_fs_make_folder(folder, 0777);
-    if (!result && access(folder, W_OK))
-        result = AL_E_DENIED;
-    if (result)
-        al_cli_error("run: --output-dir %s: %s", folder, al_error_text(result));
-    return result ? STATUS_FAILED : 0;
-}
-
-static int run(struct al_run *r, double model_size) {
-    struct al_config config;
-    int status = al_cli_load_config(r->options.config, &config);
+static int run(struct al_run *r) {
+    int status = al_run_prepare(r);
     if (status)
         return status;
-    if (model_size > 0)
-        config.settings.memory_model_size = model_size;
-    status = r->output_dir ? make_output(r->output_dir) : 0;
-    if (!status)
-        status = prepare(r, &config.settings);
-    if (status)
-        return status;
+    r->linked = al_link_open(&r->link) == 0;
+    mask_command(r);
     status = start(r);
     if (status) {
         if (r->linked)
@@ -276,7 +283,8 @@ static int run(struct al_run *r, double model_size) {
     al_run_device_start(r);
     al_run_host_start(r);
     watch(r);
-    finish(r);
+    al_run_finish(r);
+    al_job_done(&r->job);
     int level = r->device.level > r->level ? r->device.level : r->level;
     if (r->job.status == 0 && r->fail_on >= 0 && level >= r->fail_on)
         _exit(STATUS_FINDING);
@@ -285,19 +293,19 @@ static int run(struct al_run *r, double model_size) {
 
 int al_cmd_run(int argc, char **argv) {
     struct al_run *r = calloc(1, sizeof *r);
-    double model_size = 0;
     int option, status = 0;
     if (!r)
         return STATUS_FAILED;
+    r->name = "run";
     r->options = (struct al_cli_options)AL_CLI_OPTIONS_INIT;
     r->fail_on = -1;
-    while (!status && (option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1) {
+    while (!status && (option = getopt_long(argc, argv, "+h", al_run_options, NULL)) != -1) {
         if (option == AL_OPT_HELP || option == 'h') {
             printf("%s%s", help, examples);
             free(r);
             return al_cli_flush();
         }
-        status = take_option(r, &model_size, option, optarg);
+        status = al_run_take_option(r, option, optarg);
     }
     if (!status && r->record.off && r->record.named)
         status = usage_error("run: --record and --no-record contradict each other%s", "");
@@ -305,7 +313,7 @@ int al_cmd_run(int argc, char **argv) {
         status = usage_error("run: name the command, as in alula run -- python train.py%s", "");
     if (!status) {
         r->argv = argv + optind;
-        status = run(r, model_size);
+        status = run(r);
     }
     free(r);
     // What a user would take for the command's own status is never given for alula's.

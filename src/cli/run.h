@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of alula run: run.c (options, loop), run_ranks.c (processes and their rings), run_device.c (the GPUs, on a
-// thread of their own), run_say.c (what is printed), run_report.c and run_record.c (what is written). What they learn is
-// kept in the book (job/book.h), and its words come from there.
+// The inside of alula run and attach: run.c (options, loop), run_ranks.c (processes and their rings), run_device.c (the
+// GPUs, on a thread of their own), run_say.c (what is printed), run_report.c and run_record.c (what is written). What they
+// learn is kept in the book (job/book.h), and its words come from there.
 #ifndef AL_CLI_RUN_H
 #define AL_CLI_RUN_H
 
@@ -60,7 +60,12 @@ struct al_run_told { // verdicts already told
 };
 
 struct al_run {
+    const char *name; // of the command, in front of its messages
     struct al_cli_options options;
+    double model_size;
+    bool attached; // to a job that runs by itself
+    bool goes_on;  // attached: the job goes on without alula
+    bool elsewhere; // attached: what it calls its folders is not what alula calls them
     const char *output_dir;
     bool quiet, verbose;
     int fail_on;
@@ -91,6 +96,19 @@ struct al_run {
     struct al_run_log log;
     char written[4200]; // folder of the report; "" none
 };
+
+#define AL_RUN_TICK_NS (250 * AL_NS_PER_MS)
+#define AL_RUN_WAIT_MORE 300 // descriptors of others
+
+// run.c
+extern const struct option al_run_options[]; // ends with a row of zeros
+int al_run_take_option(struct al_run *r, int option, const char *argument);
+// Config, book, output folder, probe. 0, or an exit status with the message printed.
+int al_run_prepare(struct al_run *r);
+void al_run_name_command(struct al_run *r, const char *words, size_t length); // each ended by NUL
+void al_run_wait(const struct al_run *r, const struct pollfd *more, uint32_t more_count, int64_t until_ns);
+void al_run_tick(struct al_run *r, int64_t now_ns);
+void al_run_finish(struct al_run *r);
 
 // run_ranks.c
 void al_run_accept(struct al_run *r, int64_t now_ns);

@@ -17,7 +17,7 @@ const char *al_run_output_dir(const struct al_run *r, const char **ret_source) {
     if (r->output_dir)
         return r->output_dir;
     *ret_source = "the trainer";
-    if (leader && leader->tally.text[AL_TEXT_OUTPUT_DIR][0])
+    if (!r->elsewhere && leader && leader->tally.text[AL_TEXT_OUTPUT_DIR][0])
         return leader->tally.text[AL_TEXT_OUTPUT_DIR];
     *ret_source = "the command's arguments";
     const char *named = al_output_dir(r->argv);
@@ -32,14 +32,14 @@ static void write_report(struct al_run *r, const struct al_buf *b, const char *f
     if (result == AL_E_NOENT && finished && al_fs_make_folder(folder, 0777) == 0)
         result = al_report_write(b, folder);
     if (result && finished)
-        al_cli_error("run: %s/metrics_report.json: %s", folder, errno ? strerror(errno) : al_error_text(result));
+        al_cli_error("%s: %s/metrics_report.json: %s", r->name, folder, errno ? strerror(errno) : al_error_text(result));
     if (!result)
         (void)al_str_copy(r->written, sizeof r->written, folder);
 }
 
 void al_run_report(struct al_run *r, bool finished) {
     struct al_book_report report = {.version = AL_VERSION,
-                                    .finished = finished,
+                                    .finished = finished && !r->goes_on,
                                     .written_realtime_ns = al_realtime_ns(),
                                     .runtime_seconds = (double)(al_monotonic_ns() - r->book.job.start_ns) / 1e9};
     struct al_buf b = AL_BUF_INIT;
@@ -53,6 +53,6 @@ void al_run_report(struct al_run *r, bool finished) {
     if (!result)
         write_report(r, &b, folder, finished);
     else if (finished)
-        al_cli_error("run: metrics_report.json: %s", al_error_text(result));
+        al_cli_error("%s: metrics_report.json: %s", r->name, al_error_text(result));
     al_buf_free(&b);
 }

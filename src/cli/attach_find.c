@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "base/err.h"
+#include "cli/attach.h"
+#include "host/host.h"
+#include "launch/end.h"
+
+static bool added(const struct al_attach *a, pid_t pid) {
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->processes[i].pid == pid)
+            return true;
+    return false;
+}
+
+// The ranks at or below `top`.
+static int add_ranks(struct al_attach *a, const struct al_snapshot *s, pid_t top) {
+    int result = 0;
+    for (uint32_t i = 0; i < s->proc_count && !result; i++) {
+        const struct al_proc *p = &s->procs[i];
+        if (p->alive && p->state != 'Z' && p->role == AL_ROLE_RANK && !added(a, p->pid) &&
+            (p->pid == top || al_end_descends(p->pid, top)))
+            result = al_attach_add(a, p->pid);
+    }
+    return result;
+}
+
+// Where no rank is known as one: the topmost interpreters below a shell or another wrapper.
+static int add_interpreters(struct al_attach *a, const struct al_snapshot *s, pid_t top) {
+    for (uint32_t i = 0; i < s->proc_count; i++) {
+        const struct al_proc *p = &s->procs[i];
+        bool below = false;
+        if (!p->alive || p->pid == top || !al_end_descends(p->pid, top))
+            continue;
+        for (uint32_t k = 0; k < a->count && !below; k++)
+            below = al_end_descends(p->pid, a->processes[k].pid);
+        if (below)
+            continue;
+        int result = al_attach_add(a, p->pid);
+        if (result)
+            return result;
+        if (a->processes[a->count - 1].state != AL_ATTACH_FOUND)
+            a->count--;
+    }
+    return 0;
+}
+
+static int look_at_tree(pid_t pid, struct al_host **ret_host, struct al_snapshot *s) {
+    const struct al_procfs_options options = {.root = "/", .no_cmdline = false};
+    int result = al_procfs_open(&options, ret_host);
+    if (result)
+        return result;
+    al_procfs_roots(*ret_host, &pid, 1);
+    result = (*ret_host)->ops->processes(*ret_host, s, AL_GROUP_PROCESS, al_monotonic_ns());
+    al_snapshot_sort(s);
+    return result;
+}
+
+int al_attach_find(struct al_attach *a, pid_t pid, bool tree, pid_t *ret_top) {
+    struct al_snapshot *s = al_snapshot_new();
+    struct al_host *host = NULL;
+    int result = s ? look_at_tree(pid, &host, s) : AL_E_NOMEM;
+    const struct al_proc *p = result ? NULL : al_snapshot_proc(s, pid);
+    *ret_top = tree && p && p->job > 0 ? p->job : pid;
+    if (p && (tree || p->role == AL_ROLE_LAUNCHER))
+        result = add_ranks(a, s, *ret_top);
+    if (!result && !a->count)
+        result = al_attach_add(a, pid);
+    if (!result && p && a->count == 1 && a->processes[0].pid == pid && a->processes[0].error == AL_E_UNSUPPORTED) {
+        a->count = 0;
+        result = add_interpreters(a, s, pid);
+        if (!result && !a->count)
+            result = al_attach_add(a, pid);
+    }
+    al_host_free(host);
+    al_snapshot_free(s);
+    return result;
+}
