@@ -331,8 +331,8 @@ static int attach(struct attach *t) {
     watch(t);
     leave(t);
     r->goes_on = !t->ended;
-    al_run_finish(r);
     say_left(t);
+    al_run_finish(r);
     al_attach_free(&t->them);
     int level = r->device.level > r->level ? r->device.level : r->level;
     // A driver that hangs keeps its thread: nothing is freed under it.

@@ -157,7 +157,7 @@ static void hear(struct al_attach_process *p) {
         p->word[strcspn(p->word, "\n")] = '\0';
         take_word(p);
     }
-    if (n > 0 && p->state != AL_ATTACH_LEFT && p->state != AL_ATTACH_REFUSED)
+    if (n > 0 && p->state != AL_ATTACH_REFUSED)
         return;
     if (p->state == AL_ATTACH_ASKED)
         refuse(p, AL_E_IO, "the hook could not be loaded");
@@ -185,7 +185,7 @@ void al_attach_leave(struct al_attach *a) {
     for (uint32_t i = 0; i < a->count; i++) {
         struct al_attach_process *p = &a->processes[i];
         if (p->state == AL_ATTACH_THERE) {
-            (void)shutdown(p->fd, SHUT_WR);
+            (void)send(p->fd, "leave\n", 6, MSG_DONTWAIT | MSG_NOSIGNAL);
             p->state = AL_ATTACH_LEAVING;
         } else if (p->state == AL_ATTACH_ASKED) {
             refuse(p, AL_E_TIMEOUT, NULL);

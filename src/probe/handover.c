@@ -41,6 +41,10 @@ void al_probe_fd_close(struct al_probe_fd *f) {
     f->fd = -1;
 }
 
+void al_probe_fd_empty(const struct al_probe_fd *f, size_t size) {
+    (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)size);
+}
+
 int al_probe_connect(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(path);

@@ -4,6 +4,7 @@
 #define AL_PROBE_HANDOVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -17,6 +18,8 @@ struct al_probe_fd {
 struct al_probe_fd al_probe_fd_take(int fd);
 bool al_probe_fd_ours(const struct al_probe_fd *f);
 void al_probe_fd_close(struct al_probe_fd *f);
+// Gives back the memory behind it; mappings of it read as zero.
+void al_probe_fd_empty(const struct al_probe_fd *f, size_t size);
 
 // Connects to path; -1 when nobody listens or it would have to wait.
 int al_probe_connect(const char *path);

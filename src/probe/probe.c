@@ -24,6 +24,7 @@
 #define RETRY_FIRST_NS SECOND_NS
 #define RETRY_MOST_NS (30 * SECOND_NS)
 #define SAID_CODES 7
+#define GATE_TRIES 500 // ms
 #define SAID_MOST 512 // bytes of a description that is kept for a later collector
 
 _Static_assert((int)AL_EVENT_TEXT == (int)AL_RING_TEXT, "the ring knows one kind by its number");
@@ -41,6 +42,7 @@ static struct {
     struct al_probe_fd memfd, socket;
     char path[108];
     _Atomic int64_t steps;
+    _Atomic uint32_t ring_number; // raised when the ring is another one
     struct al_ring_record hello; // said again to a later collector; kind 0 none
     struct {
         uint16_t length;
@@ -49,6 +51,7 @@ static struct {
 } probe = {.gate = ATOMIC_FLAG_INIT, .memfd = {.fd = -1}, .socket = {.fd = -1}, .ring = {.fd = -1}};
 
 static _Thread_local struct al_ring_lane *own_lane;
+static _Thread_local uint32_t own_ring; // the number of the ring that own_lane belongs to
 static _Thread_local int busy; // a mark inside a mark: from a signal handler or a hook of the host
 
 static int64_t now_ns(void) {
@@ -99,11 +102,13 @@ static struct al_ring_lane *claim_lane(void) {
 // The calling thread's lane, claimed at its first mark. Claiming is serialised, since it also takes lanes from threads
 // that ended; who finds the gate shut loses its record and tries again with the next.
 static struct al_ring_lane *lane_of_thread(void) {
-    if (own_lane)
+    if (own_lane && own_ring == atomic_load_explicit(&probe.ring_number, memory_order_relaxed))
         return own_lane;
     int error = errno;
+    own_lane = NULL;
     if (!atomic_flag_test_and_set(&probe.gate)) {
         own_lane = claim_lane();
+        own_ring = atomic_load(&probe.ring_number);
         atomic_flag_clear(&probe.gate);
     } else {
         al_ring_writer_lose(&probe.ring, 1);
@@ -114,7 +119,11 @@ static struct al_ring_lane *lane_of_thread(void) {
 
 // What a collector must know of the process, whenever it comes.
 static void say_again(int64_t at_ns) {
-    struct al_ring_lane *lane = own_lane ? own_lane : (own_lane = claim_lane());
+    if (!own_lane || own_ring != atomic_load(&probe.ring_number)) {
+        own_lane = claim_lane();
+        own_ring = atomic_load(&probe.ring_number);
+    }
+    struct al_ring_lane *lane = own_lane;
     if (!lane)
         return;
     if (probe.hello.kind)
@@ -284,4 +293,55 @@ void alula_probe_forked(void) {
         return;
     al_probe_fd_close(&probe.socket);
     al_probe_fd_close(&probe.memfd);
+}
+
+// Whoever is inside of a mark is soon out of it; a boundary's look at the socket is the longest.
+static bool enter_gate(void) {
+    for (int i = 0; i < GATE_TRIES; i++) {
+        if (!atomic_flag_test_and_set(&probe.gate))
+            return true;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return false;
+}
+
+int alula_probe_attach(const char *path) {
+    static atomic_int told;
+    size_t length = path ? strlen(path) : 0;
+    if (!length || length >= sizeof probe.path || getauxval(AT_SECURE) || !enter_gate())
+        return 0;
+    if (!same_process()) // a fork child that is attached to by itself
+        atomic_store(atomic_load(&probe.alive), 1);
+    atomic_store(&probe.inert, 1);
+    if (atomic_exchange(&probe.ready, 0)) { // of an earlier attach: nobody has written to it for long
+        al_probe_fd_close(&probe.socket);
+        al_probe_fd_close(&probe.memfd);
+        probe.ring.fd = -1;
+        al_ring_writer_close(&probe.ring);
+    }
+    atomic_fetch_add(&probe.ring_number, 1);
+    memcpy(probe.path, path, length + 1);
+    probe.retry_ns = RETRY_FIRST_NS / 2;
+    probe.hello.kind = 0;
+    memset(probe.said, 0, sizeof probe.said);
+    atomic_store(&probe.steps, 0);
+    atomic_store(&probe.next_try_ns, 0);
+    bool fine = make_alive_page();
+    if (fine && !atomic_exchange(&told, 1))
+        (void)pthread_atfork(NULL, NULL, alula_probe_forked);
+    atomic_store(&probe.inert, !fine);
+    atomic_flag_clear(&probe.gate);
+    return fine;
+}
+
+// The mapping stays, without memory behind it: a thread may just be writing to it.
+void alula_probe_detach(void) {
+    if (!same_process() || !enter_gate())
+        return;
+    atomic_store(&probe.inert, 1);
+    al_probe_fd_close(&probe.socket);
+    if (al_probe_fd_ours(&probe.memfd))
+        al_probe_fd_empty(&probe.memfd, probe.ring.size);
+    al_probe_fd_close(&probe.memfd);
+    atomic_flag_clear(&probe.gate);
 }

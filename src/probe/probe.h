@@ -32,6 +32,11 @@ bool al_probe_asked(void);
 // Drops the inherited descriptors in a fork child (which is inert without it, too).
 AL_PROBE_EXPORT void alula_probe_forked(void);
 
+// alula attach: begins with another socket than the environment's, as if nothing had been before; and ends: nothing is
+// written any more, the ring's memory and the descriptors are given back. 1 done.
+AL_PROBE_EXPORT int alula_probe_attach(const char *path);
+AL_PROBE_EXPORT void alula_probe_detach(void);
+
 // True once HELLO was said in this process, by whatever way the probe came in.
 bool al_probe_introduced(void);
 // Says it, with the rank that the environment tells; for ways in that know nothing of a training loop.

@@ -345,6 +345,14 @@ METHOD(off) {
     return give(py.none);
 }
 
+// (whether a trainer's loop runs): another beginning, for alula attach. Nobody may be in a wrapper's call.
+METHOD(restart) {
+    (void)self;
+    loop = (struct al_loop){.trainer = n >= 1 && py.as_number(args[0]) > 0};
+    atomic_store(&owner, 0);
+    return give(py.none);
+}
+
 static void set(al_object **place, al_object *object) {
     al_object *old = *place;
     *place = object && object != py.none ? give(object) : NULL;
@@ -390,7 +398,7 @@ METHOD(set_gpu) {
 static struct al_python_method methods[] = {
     ROW(data_begin), ROW(data_end), ROW(data_done), ROW(data_raised), ROW(loader_ends), ROW(forward_begin),
     ROW(forward_end), ROW(backward_begin), ROW(backward_end), ROW(optimizer_begin), ROW(optimizer_end),
-    ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer), ROW(in_trainer), ROW(active), ROW(off),
+    ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer), ROW(in_trainer), ROW(active), ROW(off), ROW(restart),
     ROW(set_hook), ROW(set_torch), ROW(set_gpu), {NULL, NULL, 0, NULL}};
 
 struct al_python_method *alula_probe_python(const struct al_python *python) {

@@ -10,6 +10,8 @@ WANTED = {
     "torch.cuda.amp.grad_scaler", "transformers.trainer",
 }
 
+library = None  # the probe's path where no ALULA_PROBE tells it (alula attach)
+
 
 def log(text):
     """For whoever looks for a fault of the hook: into the file ALULA_HOOK_LOG, and only there."""

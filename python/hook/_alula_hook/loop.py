@@ -2,6 +2,8 @@
 """Where the training loop is: src/probe/loop.c knows it, and what the wrappers call are its own functions. Importing
 this fails where there is no probe; then nothing is wrapped."""
 
+import os
+
 from . import log
 from .probe import Probe
 
@@ -24,6 +26,21 @@ def count_other(batch):
     except Exception:
         pass
     return 0
+
+
+def attach(socket, in_trainer):
+    """Into a loop that runs already, in whatever phase and thread."""
+    restart(int(in_trainer))  # noqa: F821
+    if not probe.attach(os.fsencode(socket)):
+        raise OSError("the probe cannot start here")
+
+
+def detach():
+    global begun, gpu
+    off()  # noqa: F821
+    set_hook(None, None, None, None)  # noqa: F821
+    set_gpu(None, None)  # noqa: F821
+    begun, gpu = False, None
 
 
 def activate():

@@ -34,14 +34,33 @@ def _wrapper(original):
     return decorate
 
 
-REPLACED = []  # (owner, name, original)
+REPLACED = []  # (owner, name, original, whether it is the owner's own)
+HANDLES = []   # of torch's hooks
 
 
 def _replace(owner, name, make):
     original = getattr(owner, name, None)
     if callable(original) and not getattr(original, "_alula", False):
+        own = name in vars(owner)
         setattr(owner, name, make(original))
-        REPLACED.append((owner, name, original))
+        REPLACED.append((owner, name, original, own))
+
+
+def undo():
+    """Puts everything back. Returns how many functions somebody else has wrapped meanwhile: those stay as they are, and
+    below them the wrappers of this file, which the probe then answers with a no."""
+    stuck = 0
+    while HANDLES:
+        HANDLES.pop().remove()
+    while REPLACED:
+        owner, name, original, own = REPLACED.pop()
+        if not getattr(vars(owner).get(name), "_alula", False) or vars(owner)[name].__wrapped__ is not original:
+            stuck += 1
+        elif own:
+            setattr(owner, name, original)
+        else:
+            delattr(owner, name)
+    return stuck
 
 
 def autograd(module):
@@ -66,8 +85,8 @@ def optimizer(module):
         end(optimizer)
 
     hide(begins, ends)
-    module.register_optimizer_step_pre_hook(begins)
-    module.register_optimizer_step_post_hook(ends)
+    HANDLES.append(module.register_optimizer_step_pre_hook(begins))
+    HANDLES.append(module.register_optimizer_step_post_hook(ends))
 
 
 def grad_scaler(module):
@@ -194,6 +213,28 @@ def _make_epoch_begin(function):
             pass
         return function(self, args, state, *rest, **kwargs)
     return wrapped
+
+
+def _make_train_end(function):
+    """Of a train() that was running before it could be wrapped."""
+    @_wrapper(function)
+    def wrapped(self, *args, **kwargs):
+        global _running
+        if _running:
+            _running = False
+            loop.trainer(-1)
+        return function(self, *args, **kwargs)
+    return wrapped
+
+
+_running = False
+
+
+def running_trainer():
+    global _running
+    import sys
+    _running = True
+    _replace(sys.modules["transformers.trainer"].CallbackHandler, "on_train_end", _make_train_end)
 
 
 def trainer(module):

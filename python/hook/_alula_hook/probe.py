@@ -6,6 +6,8 @@ import ctypes
 import os
 import sys
 
+from . import library
+
 # AL_PYTHON_FUNCTIONS and AL_PYTHON_OBJECTS of src/probe/python.h, in their order (a test compares them).
 FUNCTIONS = ("PyLong_AsLongLong", "PyLong_FromLongLong", "Py_IncRef", "Py_DecRef", "PyObject_CallFunctionObjArgs",
              "PyObject_GetAttr", "PySequence_GetItem", "PyDict_Next", "PyObject_Type", "PyErr_ExceptionMatches",
@@ -50,7 +52,7 @@ class Probe:
     """mark(kind, code, device, a, b), text(code, string), steps(), forked(), methods. OSError when there is no probe."""
 
     def __init__(self):
-        lib = ctypes.CDLL(os.environ["ALULA_PROBE"])
+        lib = ctypes.CDLL(library or os.environ["ALULA_PROBE"])
         self.mark = lib.alula_probe_mark
         self.mark.argtypes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64]
         self._text = lib.alula_probe_text
@@ -61,6 +63,10 @@ class Probe:
         self.request.restype = ctypes.c_uint32
         self.forked = lib.alula_probe_forked
         self.forked.restype = None
+        self.attach = lib.alula_probe_attach
+        self.attach.argtypes = [ctypes.c_char_p]
+        self.detach = lib.alula_probe_detach
+        self.detach.restype = None
         self.methods = _methods(lib)
 
     def text(self, code, string):

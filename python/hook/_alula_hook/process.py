@@ -12,6 +12,7 @@ ONE_LINE = 1000
 
 devices = ""  # "device0=GPU-…" once CUDA is there
 source = ""
+attached = False  # alula attach: whatever is done here is undone
 
 
 def _number(name, unknown):
@@ -81,6 +82,15 @@ def is_worker():
     return getattr(worker, "_worker_info", None) is not None
 
 
+def hello(probe):
+    rank, world = rank_and_world()
+    probe.mark(words.HELLO, words.VERSION, -1, rank, world)
+
+
+def detach():
+    atexit.unregister(ends)
+
+
 def activate():
     """At the process's first mark. Whatever fails here switches the hook off for good."""
     from . import loop
@@ -89,11 +99,11 @@ def activate():
         if is_worker():
             raise RuntimeError("a DataLoader worker")
         loop.set_torch(torch.is_grad_enabled, getattr(torch, "cuda", None))
-        rank, world = rank_and_world()
-        loop.probe.mark(words.HELLO, words.VERSION, -1, rank, world)
+        hello(loop.probe)
         loop.begun = True
         tell_source("transformers.Trainer" if loop.in_trainer() else "torch.optim hook, forward inferred")
-        os.register_at_fork(after_in_child=forked)
+        if not attached:  # it cannot be taken back; the probe sees a fork by itself
+            os.register_at_fork(after_in_child=forked)
         atexit.register(ends)
     except Exception:
         loop.off()
