@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /ps /run /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /ps /run /attach /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,7 +19,7 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch ps run serve record replay export info plot stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch ps run attach serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
@@ -27,20 +27,20 @@ complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch ps run serve record replay export info plot stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch ps run attach serve record replay export info plot stat smi memory doctor demo check-config completion'
 
 set -l reading top watch ps serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
-complete -c alula -n "__alula_is $reading run" -l gpu -x
+complete -c alula -n "__alula_is $reading run attach" -l gpu -x
 complete -c alula -n "__alula_is $reading replay" -l speed -x
 complete -c alula -n "__alula_is $reading replay" -l start -x
 complete -c alula -n "__alula_is $reading replay" -l end -x
-complete -c alula -n "__alula_is $reading run" -l config -r -F
-complete -c alula -n "__alula_is $reading run" -l no-cmdline
-complete -c alula -n '__alula_is run' -l no-record
-complete -c alula -n "__alula_is $reading run" -l no-color
-complete -c alula -n "__alula_is $reading run" -l color
-complete -c alula -n '__alula_is top watch ps run serve record smi dmon pmon memory doctor' -l interval -x
+complete -c alula -n "__alula_is $reading run attach" -l config -r -F
+complete -c alula -n "__alula_is $reading run attach" -l no-cmdline
+complete -c alula -n '__alula_is run attach' -l no-record
+complete -c alula -n "__alula_is $reading run attach" -l no-color
+complete -c alula -n "__alula_is $reading run attach" -l color
+complete -c alula -n '__alula_is top watch ps run attach serve record smi dmon pmon memory doctor' -l interval -x
 complete -c alula -n '__alula_is watch ps replay info stat memory doctor' -l json
 
 complete -c alula -n '__alula_is top' -l once
@@ -56,11 +56,11 @@ complete -c alula -n '__alula_is top' -l no-mouse
 complete -c alula -n '__alula_is top' -l keys -x
 
 complete -c alula -n '__alula_is watch' -l compat
-complete -c alula -n '__alula_is watch record' -l for -x
-complete -c alula -n '__alula_is watch run replay' -l fail-on -x -a 'info warning critical'
-complete -c alula -n '__alula_is watch run' -l model-size -x
-complete -c alula -n '__alula_is watch run record replay' -l quiet
-complete -c alula -n '__alula_is watch run' -l verbose
+complete -c alula -n '__alula_is watch attach record' -l for -x
+complete -c alula -n '__alula_is watch run attach replay' -l fail-on -x -a 'info warning critical'
+complete -c alula -n '__alula_is watch run attach' -l model-size -x
+complete -c alula -n '__alula_is watch run attach record replay' -l quiet
+complete -c alula -n '__alula_is watch run attach' -l verbose
 complete -c alula -n '__alula_is watch replay' -l summary
 complete -c alula -n '__alula_is watch' -l pcie
 complete -c alula -n '__alula_is watch' -l record-scenario -r -F
@@ -68,11 +68,13 @@ complete -c alula -n '__alula_is watch' -l record-scenario -r -F
 complete -c alula -n '__alula_is ps' -s a -l all
 complete -c alula -n '__alula_is ps' -s u -l user -x -a '(__fish_complete_users)'
 
-complete -c alula -n '__alula_is run' -l output-dir -r -F
-complete -c alula -n '__alula_is run' -l log-every -x
-complete -c alula -n '__alula_is run' -l tensorboard
-complete -c alula -n '__alula_is run' -l record -r -F
-complete -c alula -n '__alula_is run' -l preset -x -a debug
+complete -c alula -n '__alula_is run attach' -l output-dir -r -F
+complete -c alula -n '__alula_is run attach' -l log-every -x
+complete -c alula -n '__alula_is run attach' -l tensorboard
+complete -c alula -n '__alula_is run attach' -l record -r -F
+complete -c alula -n '__alula_is attach' -l wait -x
+complete -c alula -n '__alula_is attach' -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is run attach' -l preset -x -a debug
 
 complete -c alula -n '__alula_is record' -s o -l output -r -F
 complete -c alula -n '__alula_is record' -l force
@@ -136,7 +138,7 @@ complete -c alula -n '__alula_is dmon pmon' -s s -l select -x
 complete -c alula -n '__alula_is dmon pmon' -s o -l options -x
 complete -c alula -n '__alula_is dmon' -l gpm-metrics -x
 
-complete -c alula -n '__alula_is memory' -l tree
+complete -c alula -n '__alula_is memory attach' -l tree
 complete -c alula -n '__alula_is demo' -l scenario -r -F
 complete -c alula -n '__alula_is demo' -l speed -x
 complete -c alula -n '__alula_is demo' -l start -x

@@ -12,12 +12,14 @@
 #include "base/units.h"
 #include "cli/attach.h"
 #include "cli/run_board.h"
+#include "cli/run_host.h"
 #include "launch/end.h"
 
 #define WAIT_NS (10 * AL_NS_PER_S)  // for an interpreter to run its line
 #define LEAVE_NS (5 * AL_NS_PER_S)  // for it to take the hook out
 #define RETURN_NS (40 * AL_NS_PER_S) // for a probe to look again whether somebody listens
 #define STATUS_FINDING 3
+#define HELP (-1)
 
 static const char help[] =
     "Usage: alula attach [options] PID\n"
@@ -29,7 +31,10 @@ static const char help[] =
     "  --tree              all ranks of PID's job, not only PID\n"
     "  --output-dir DIR    where metrics_report.json goes; default: where the trainer says that it writes\n"
     "  --log-every N       a few lines every N steps: memory, times of the phases, GPU utilisation\n"
-    "  --record FILE       keep the GPUs' side in a recording (alula replay FILE)\n"
+    "  --tensorboard[=DIR] scalars for TensorBoard: a point every --log-every steps, else about one a second; default\n"
+    "                      folder: runs/alula in the output folder, beside what the trainer writes\n"
+    "  --record FILE       the recording goes there; default: run.alula in the output folder (alula report run.alula)\n"
+    "  --no-record         no recording\n"
     "  --fail-on LEVEL     exit with status 3 when a finding of this level or above was raised (info, warning, critical)\n"
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
     "  --preset debug      everything on: --log-every 1, --verbose\n"
@@ -325,9 +330,13 @@ static int attach(struct attach *t) {
         return status;
     }
     r->book.job.pid = r->job.pid;
+    r->book.job.attached = true;
+    (void)signal(SIGXFSZ, SIG_IGN); // a file size limit shows as an error of the write
+    al_run_record_open(r);
     say_start(t);
     al_run_board_start(r);
     al_run_device_start(r);
+    al_run_host_start(r);
     watch(t);
     leave(t);
     r->goes_on = !t->ended;
@@ -348,10 +357,14 @@ static int parse(struct attach *t, int argc, char **argv) {
     int option, status = 0;
     while (!status && (option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == AL_OPT_HELP || option == 'h')
-            return -1;
-        status = take_option(t, option, optarg);
+            return HELP;
+        status = take_option(t, option, optarg) ? al_error_exit_status(AL_E_INVALID) : 0;
     }
     uint64_t pid = 0;
+    if (!status && t->run.record.off && t->run.record.named) {
+        al_cli_error("attach: --record and --no-record contradict each other");
+        status = al_error_exit_status(AL_E_INVALID);
+    }
     if (!status && (argc - optind != 1 || !al_str_u64(argv[optind], &pid) || !pid || pid > INT32_MAX)) {
         al_cli_error("attach: name one process by its PID, as in alula attach --for 60s 4242");
         status = al_error_exit_status(AL_E_INVALID);
@@ -369,7 +382,7 @@ int al_cmd_attach(int argc, char **argv) {
     t->run.options = (struct al_cli_options)AL_CLI_OPTIONS_INIT;
     t->run.fail_on = -1;
     int status = parse(t, argc, argv);
-    if (status == -1) {
+    if (status == HELP) {
         fputs(help, stdout);
         status = al_cli_flush();
     } else if (!status) {

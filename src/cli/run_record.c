@@ -101,14 +101,14 @@ void al_run_record_open(struct al_run *r) {
     else
         result = open_on_local_disk(r, &e);
     if (result)
-        al_cli_error("run: %s%s%s; the job runs unrecorded", named ? "--record: " : "recording: ",
+        al_cli_error("%s: %s%s%s; the job runs unrecorded", r->name, named ? "--record: " : "recording: ",
                      *e.text ? e.text : al_error_text(result), named ? "" : " (--no-record: none is tried)");
 }
 
 static void stop(struct al_run *r, const char *what) {
     struct al_store_error e = {{0}};
     (void)al_str_copy(e.text, sizeof e.text, al_store_why(r->record.store));
-    al_cli_error("run: %s: %s; recording stopped, what was written before is kept", r->record.path,
+    al_cli_error("%s: %s: %s; recording stopped, what was written before is kept", r->name, r->record.path,
                  *e.text ? e.text : what);
     r->record.failed = true;
 }
@@ -226,7 +226,7 @@ static int put_end(struct al_run *r) {
     }
     if (!result)
         result = put_verdicts(r, &s);
-    return result ? result : keep(r, true);
+    return result ? result : keep(r, !r->goes_on);
 }
 
 static void say_place(struct al_run *r, const char *path) {
@@ -257,7 +257,7 @@ static void move_to_its_place(struct al_run *r) {
     else
         result = al_move_numbered(r->record.path, folder, path, sizeof path);
     if (result) {
-        al_cli_error("run: recording: %s: %s; it stays at %s", r->record.named ? r->record.named : folder,
+        al_cli_error("%s: recording: %s: %s; it stays at %s", r->name, r->record.named ? r->record.named : folder,
                      errno ? strerror(errno) : al_error_text(result), r->record.path);
         return;
     }
@@ -270,7 +270,7 @@ void al_run_record_close(struct al_run *r) {
     if (!r->record.store)
         return;
     if (r->device.started && !r->device.joined) {
-        al_cli_error("run: the driver hangs: the recording is left as it is at %s", r->record.path);
+        al_cli_error("%s: the driver hangs: the recording is left as it is at %s", r->name, r->record.path);
         return;
     }
     bool was_good = works(r);
@@ -279,7 +279,7 @@ void al_run_record_close(struct al_run *r) {
     int result = al_store_close(r->record.store, &e);
     r->record.store = NULL;
     if (result && !r->record.failed)
-        al_cli_error("run: %s: %s; what was written before is kept", r->record.path, e.text);
+        al_cli_error("%s: %s: %s; what was written before is kept", r->name, r->record.path, e.text);
     if (*r->record.folder)
         move_to_its_place(r);
     else

@@ -25,7 +25,7 @@ static bool open_file(struct al_run *r) {
     int result = al_tensorboard_open(folder, host, al_realtime_ns(), &t->file);
     if (result) {
         t->failed = true;
-        al_cli_error("run: --tensorboard %s: %s; the job runs without", folder, errno ? strerror(errno) : al_error_text(result));
+        al_cli_error("%s: --tensorboard %s: %s; the job runs without", r->name, folder, errno ? strerror(errno) : al_error_text(result));
     }
     return !result;
 }
@@ -131,7 +131,7 @@ void al_run_tensorboard(struct al_run *r, bool last) {
     int result = al_tensorboard_point(t->file, leader->tally.step, al_realtime_ns());
     if (result) {
         t->failed = true;
-        al_cli_error("run: --tensorboard: %s: %s; no more points", al_tensorboard_path(t->file), al_error_text(result));
+        al_cli_error("%s: --tensorboard: %s: %s; no more points", r->name, al_tensorboard_path(t->file), al_error_text(result));
     }
 }
 

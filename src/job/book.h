@@ -51,6 +51,7 @@ struct al_book_job {
     int64_t start_ns, start_realtime_ns;
     bool ended;
     int status; // as waitpid gives it
+    bool attached; // it was not started by this alula: its status is nobody's to know
     uint64_t oom_kills; // by the kernel in its cgroup, since it began
     double cpus; // that it may use on its node
 };

@@ -128,11 +128,11 @@ static void where(struct al_buf *b, const struct al_book_rank *k) {
 void al_book_post_mortem(const struct al_book *book, struct al_buf *b) {
     char words[700];
     bool sure = true;
-    if (book->job.status == 0)
+    const struct al_book_rank *first = first_dead(book, &sure);
+    if (book->job.status == 0 && !(book->job.attached && first))
         return;
     al_book_status_words(book->job.status, words, sizeof words);
-    al_buf_printf(b, "alula: the job ended with %s", words);
-    const struct al_book_rank *first = first_dead(book, &sure);
+    al_buf_printf(b, book->job.attached ? "alula: the job ended" : "alula: the job ended with %s", words);
     if (first) {
         al_buf_printf(b, "; %s: ", sure ? "first to die" : "first seen dead (others within 0.2 s, in the same way)");
         rank_name(b, first);

@@ -13,7 +13,7 @@ from hook_collector import FIGURES, KINDS, PHASES, ROOT, TEXTS, Collector, pytho
 
 pytestmark = pytest.mark.plain  # loads the probe into an interpreter that has no sanitizer
 
-EXPORTS = ["alula_probe_forked", "alula_probe_mark", "alula_probe_python", "alula_probe_request",
+EXPORTS = ["alula_probe_attach", "alula_probe_detach", "alula_probe_forked", "alula_probe_mark", "alula_probe_python", "alula_probe_request",
            "alula_probe_state",
            "alula_probe_steps", "alula_probe_text", "alula_probe_turn"]
 LOOKED_UP = ["InitializeInjection"] + ["ncclProfiler_v%d" % i for i in range(1, 7)]  # by the CUDA driver, by NCCL
