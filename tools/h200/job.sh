@@ -61,5 +61,7 @@ if wanted two; then section "two ranks"
     for more in "" "--starved 0.3"; do
         # shellcheck disable=SC2086
         "$alula" run --output-dir "$out/two${more:+-starved}" -- torchrun --nproc_per_node 2 "$here/lora.py" --steps 30 $more --output_dir "$TMPDIR/alula-lora" 2>&1 | grep -E "^alula|LORA|rror"; echo "exit ${PIPESTATUS[0]}"; done
-    [ -e "$here/nccl_facts.py" ] && "$alula" run -- torchrun --nproc_per_node 2 "$here/nccl_facts.py"; fi
+    section "what NCCL was called for"
+    "$alula" run --output-dir "$out/nccl" -- torchrun --nproc_per_node 2 "$here/nccl_facts.py" "$out/nccl/expected.json"; echo "exit $?"
+    python3 "$here/nccl_facts.py" --compare "$out/nccl/metrics_report.json" "$out/nccl/expected.json"; fi
 section end
