@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "detect/jobhost.h"
+#include "detect/jobrank.h"
 #include "detect/rule.h"
 #include "detect/say.h"
 
@@ -42,6 +43,7 @@ struct about {
     uint32_t gpu_count;
     struct ticks *ticks[AL_GPU_MAX];
     struct al_jobhost host;
+    char rank[96]; // what a rank says of its phase
 };
 
 // ---- utilisation, tick by tick ----
@@ -165,9 +167,11 @@ static bool is_young(const struct al_run *run, const struct about *about)
     return started && run->s->realtime_ns - started < startup;
 }
 
-// Phases in which an idle GPU is what has to be.
-static const char *phase_of(const struct al_run *run, const struct about *about)
+// Phases in which an idle GPU is what has to be: as the ranks tell, or as the outside shows.
+static const char *phase_of(const struct al_run *run, struct about *about)
 {
+    if (al_jobrank_idles(run->view, about->gpus, about->gpu_count, about->rank, sizeof about->rank))
+        return about->rank;
     const struct al_settings *set = run->set;
     const struct al_jobhost *h = &about->host;
     bool worked = false, loading = false;
@@ -282,6 +286,38 @@ static void say_io(struct al_run *run, struct al_draft *d, const struct al_jobho
     }
 }
 
+// Where the job is, when its ranks tell: which one, its step, and what most of a step goes to.
+static void say_rank(struct al_run *run, struct al_draft *d, const struct about *about)
+{
+    const struct al_rank *r = al_jobrank_first(run->view, about->gpus, about->gpu_count);
+    if (!r)
+        return;
+    const char *phase = al_rank_phase(r);
+    struct al_value step = r->m[AL_RANK_STEP], data = r->m[AL_RANK_SHARE_DATA];
+    if (r->rank >= 0)
+        al_draft_message(d, "; rank %d", (int)r->rank);
+    else
+        al_draft_message(d, "; the rank");
+    if (phase && strcmp(phase, "starting") == 0) {
+        al_draft_message(d, " has not begun to train");
+        return;
+    }
+    if (al_ok(step)) {
+        al_draft_message(d, " is past step %.0f", step.num);
+        al_draft_number(d, "step", step.num, AL_UNIT_COUNT, "rank", 0);
+    }
+    if (phase && r->m[AL_RANK_PHASE].num == AL_RANK_BETWEEN)
+        al_draft_message(d, "%s between steps", al_ok(step) ? "," : " is");
+    else if (phase)
+        al_draft_message(d, "%s in %s", al_ok(step) ? "," : " is", phase);
+    if (!al_ok(data))
+        return;
+    al_draft_number(d, "data_ratio", data.num, AL_UNIT_RATIO, "rank", 0);
+    if (data.num > run->set->training_data_above)
+        al_draft_considered(d, "Its steps wait for data %s of their time: the input may be what holds the GPU up. ",
+                            al_say_percent(data.num).s);
+}
+
 static void say_device(struct al_draft *d, const struct al_gpu *gpu, double mean)
 {
     al_draft_number(d, "utilization_mean_ratio", mean, AL_UNIT_RATIO, "nvml", AL_SIGNAL_UTIL);
@@ -357,6 +393,7 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
     say_device(d, &run->s->gpus[about->gpus[0]], mean);
     say_holder(run, d, about);
     say_io(run, d, &about->host, starved);
+    say_rank(run, d, about);
     if (starved) {
         al_draft_considered(d, "Running inefficiently without input in the way: excluded by the I/O wait.");
         al_draft_advice(d, "Put the data on faster or local storage, use fewer and larger files, read ahead "

@@ -6,7 +6,7 @@
 //   mem_used_gb           2 decimals; gb is 1024^3 bytes; without the driver's own reserve where the driver tells it
 //   mem_total_gb          2 decimals
 //   mem_usage_ratio       3 decimals
-//   pytorch_allocated_gb  2 decimals; null: known only inside a process that runs torch
+//   pytorch_allocated_gb  2 decimals; of the ranks on the GPU that tell of themselves (alula run), else null
 //   pytorch_reserved_gb   likewise
 // What is not known is null, never 0.
 #ifndef AL_EXPORT_COMPAT_H

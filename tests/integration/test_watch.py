@@ -522,6 +522,7 @@ EXPECTED = {
     "climbing": [("memory", "critical", 0)],
     "denied": [],
     "eight-healthy": [],
+    "evaluating": [],
     "extra-contexts": [("contexts", "warning", 0)],
     "full-but-flat": [],
     "hang": [("sensor", "warning", None)],  # the call, not each GPU that it leaves without figures
@@ -555,6 +556,19 @@ def test_scenario_finds_what_it_holds_and_nothing_else(alula, scenarios, schemas
         schemas[line["type"]].validate(line)
     began = sorted({(o["rule"], o["level"], o["gpu"]) for o in findings(lines) if o["phase"] == "began"}, key=str)
     assert began == sorted(EXPECTED[name], key=str)
+
+
+def test_an_evaluation_is_not_held_against_the_job(watch, scenarios):
+    """The same idle GPUs without the ranks' word are a finding, and a rank that only trains excuses nothing."""
+    text = (scenarios / "evaluating.txt").read_text()
+    assert findings(objects(watch(text, "--json", "--quiet").stdout)) == []
+    got = watch(text, "--quiet", "--verbose")
+    assert re.search(r"inefficient +GPU-\S+: nothing found", got.stdout)
+    for other in ("".join(line for line in text.splitlines(True) if not line.startswith("rank ")),
+                  text.replace("phase=evaluation", "phase=forward").replace("phase=save", "phase=forward")):
+        told = findings(objects(watch(other, "--json", "--quiet").stdout))
+        assert {o["rule"] for o in told} == {"inefficient"}
+        assert ("rank 0 is past step 500, in forward" in told[0]["message"]) == ("rank 4300" in other)
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

@@ -67,6 +67,7 @@ void assert_has_at(const char *text, const char *part, const char *file, int lin
 int engine_suite(void);
 int settings_suite(void);
 int inefficient_suite(void);
+int inefficient_ranks_suite(void);
 int memory_suite(void);
 int uneven_suite(void);
 int throttled_suite(void);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,9 +46,43 @@ static void record_has_its_keys_and_roundings(void **state) {
     al_snapshot_free(s);
 }
 
+static struct al_rank *add_rank(struct al_snapshot *s, pid_t pid, uint32_t gpu, double allocated) {
+    struct al_proc_gpu *row = al_snapshot_add_row(s);
+    struct al_rank *r = al_snapshot_add_rank(s);
+    assert_true(row && r);
+    row->pid = r->pid = pid;
+    row->gpu = gpu;
+    r->m[AL_RANK_ALLOCATED] = al_value_ok(allocated * 1073741824, 1);
+    return r;
+}
+
+// Known where every rank on the GPU tells of this GPU alone; a process that tells nothing adds nothing.
+static void ranks_tell_pytorch_memory(void **state) {
+    (void)state;
+    struct al_snapshot *s = al_snapshot_new();
+    struct al_compat c;
+    assert_non_null(s);
+    assert_true(al_snapshot_add_gpu(s) && al_snapshot_add_gpu(s));
+    (void)add_rank(s, 10, 0, 1.5);
+    (void)add_rank(s, 11, 0, 2);
+    al_snapshot_add_row(s)->pid = 12;
+    al_compat_fill(&c, s, 0);
+    assert_true(c.pytorch_allocated_gb == 3.5);
+    assert_true(isnan(c.pytorch_reserved_gb));
+    al_compat_fill(&c, s, 1);
+    assert_true(isnan(c.pytorch_allocated_gb));
+    struct al_proc_gpu *other = al_snapshot_add_row(s);
+    other->pid = 11; // it holds memory on the other GPU too: which one it speaks of is not known
+    other->gpu = 1;
+    al_compat_fill(&c, s, 0);
+    assert_true(isnan(c.pytorch_allocated_gb));
+    al_snapshot_free(s);
+}
+
 int al_test_compat(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(record_has_its_keys_and_roundings),
+        cmocka_unit_test(ranks_tell_pytorch_memory),
     };
     return cmocka_run_group_tests_name("compat", tests, NULL, NULL);
 }
