@@ -135,16 +135,14 @@ static al_object *truth(bool yes) {
     return yes ? py.yes : py.no;
 }
 
-// First dimension of the first tensor of a list, a tuple, a dict or a tensor; -1 for anything else.
+// First dimension of the first tensor of a list or a tuple, or of a tensor; -1 for anything else: what has names may be text,
+// whose tokens count() in Python counts too.
 static long long first_dimension(al_object *batch) {
-    al_object *type = py.type(batch), *value = NULL, *key;
-    ssize_t at = 0;
+    al_object *type = py.type(batch), *value = NULL;
     if (type == py.list || type == py.tuple)
         value = py.item(batch, 0);
     else if (type != py.dict)
         value = give(batch);
-    else if (py.next_pair(batch, &at, &key, &value))
-        py.keep(value);
     py.drop(type);
     al_object *shape = value ? py.attribute(value, py.name_shape) : NULL;
     al_object *number = shape ? py.item(shape, 0) : NULL;

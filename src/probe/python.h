@@ -23,7 +23,6 @@ typedef void al_object; // PyObject
     X(al_object *, call, (al_object *, ...), "PyObject_CallFunctionObjArgs")                                           \
     X(al_object *, attribute, (al_object *, al_object *), "PyObject_GetAttr")                                          \
     X(al_object *, item, (al_object *, ssize_t), "PySequence_GetItem")                                                 \
-    X(int, next_pair, (al_object *, ssize_t *, al_object **, al_object **), "PyDict_Next")                             \
     X(al_object *, type, (al_object *), "PyObject_Type")                                                               \
     X(int, error_is, (al_object *), "PyErr_ExceptionMatches")                                                          \
     X(void, clear, (void), "PyErr_Clear")

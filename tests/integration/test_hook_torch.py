@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from hook_collector import PHASES, Collector
+from hook_collector import PHASES, ROOT, Collector
 
 pytestmark = pytest.mark.plain
 
@@ -316,6 +316,11 @@ def test_trainer(job, tmp_path):
     assert ring.texts("SOURCE")[-1] == "transformers.Trainer"
     assert re.match(r"torch=2\S+ transformers=\S+ accelerate=\S+", ring.texts("FRAMEWORK")[-1])
     assert ring.texts("OUTPUT_DIR") == [str(tmp_path / "out")]
+    assert sum(r.a for r in ring.of("TOKENS")) == 2 * 20 * 8 and len(ring.of("TOKENS")) == 10  # none of the evaluations
+    assert re.match(r"parameters=(\d+) trainable=\1 dtype=float32 attn=\w+ experts=0$", ring.texts("MODEL")[-1])
+    told = dict(word.split("=") for word in ring.texts("OPTIONS")[-1].split())
+    assert (told["per_device_train_batch_size"], told["gradient_accumulation_steps"], told["dataloader_num_workers"]) == ("4", "2", "0")
+    assert (told["save_steps"], told["logging_steps"], told["bf16"]) == ("3", "2", "0")
     runtime = re.search(r"runtime (\S+)", done.stderr).group(1)
     assert '"train_runtime": %s,' % runtime in ring.texts("METRICS")[0]
     same = subprocess.run([sys.executable, str(tmp_path / "job.py")], capture_output=True, text=True, check=False)
@@ -360,3 +365,53 @@ while time.monotonic() < end and not os.path.exists(sys.argv[1] + "/done"):
         assert ring.steps()[0].a > 5  # counted all the same
         numbers = [r.a for r in ring.steps()]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def test_model_and_options_of_a_plain_loop(job):
+    """Known by the optimizer and the loader; batches with input_ids tell their tokens, with gradients alone."""
+    ring, _ = job("""
+class Ids(Dataset):
+    def __len__(self): return 12
+    def __getitem__(self, i): return {"labels": torch.zeros(1), "input_ids": torch.zeros(6, dtype=torch.long)}
+embed = torch.nn.Embedding(4, 8)
+optimizer = torch.optim.SGD(list(model.parameters()) + list(embed.parameters()), lr=0.01)
+for batch in DataLoader(Ids(), batch_size=4, pin_memory=False):
+    (model(embed(batch["input_ids"])).mean(1) - batch["labels"]).pow(2).mean().backward()
+    optimizer.step()
+with torch.no_grad():
+    for batch in DataLoader(Ids(), batch_size=4):
+        pass
+""")
+    assert [r.a for r in ring.of("TOKENS")] == [24, 24, 24]
+    assert [r.b for r in ring.steps()] == [4, 4, 4]
+    assert ring.texts("MODEL") == ["parameters=113 trainable=113 dtype=float32 by=optimizer"]
+    assert ring.texts("OPTIONS") == ["num_workers=0 pin_memory=0 persistent_workers=0"]
+
+
+def test_a_frozen_base_is_not_in_the_optimizer(job):
+    """Then the whole model's size is not known, and it is not guessed."""
+    ring, _ = job("""
+model[0].requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x, y in DataLoader(data, batch_size=10):
+    loss_of(x, y).backward()
+    optimizer.step()
+""")
+    assert ring.texts("MODEL") == ["trainable=9 dtype=float32"]
+    assert not ring.of("TOKENS")
+
+
+def test_sizes_of_shards_and_packed_parameters():
+    """ZeRO-3, FSDP and 4-bit parameters are counted whole."""
+    code = """
+import sys, types
+sys.path.insert(0, sys.argv[1])
+from _alula_hook import model
+def parameter(**keys):
+    return types.SimpleNamespace(numel=lambda: 7, dtype=keys.pop("dtype", "torch.bfloat16"), requires_grad=False, **keys)
+print(model.sizes([parameter(), parameter(ds_numel=100), parameter(_unpadded_unsharded_size=(10, 20)),
+                   parameter(quant_state=types.SimpleNamespace(shape=(30, 100)), dtype="torch.uint8")]))
+"""
+    hook = ROOT / "python" / "hook"
+    got = subprocess.run([sys.executable, "-c", code, hook], capture_output=True, text=True, check=True)
+    assert got.stdout == "(3307, 0, 'uint8')\n", got.stderr

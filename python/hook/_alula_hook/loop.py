@@ -4,7 +4,7 @@ this fails where there is no probe; then nothing is wrapped."""
 
 import os
 
-from . import log
+from . import log, model
 from .probe import Probe
 
 probe = Probe()
@@ -14,7 +14,8 @@ begun = False                    # the first mark was made, and all went well
 
 
 def count_other(batch):
-    """Samples in a batch that is neither a tensor nor a list, tuple or dict of tensors; 0 when it has none."""
+    """Samples in a batch that is neither a tensor nor a list or tuple of tensors; 0 when it has none. Its tokens are told."""
+    model.tell_tokens(probe, batch)
     try:
         for _ in range(4):
             if hasattr(batch, "shape"):

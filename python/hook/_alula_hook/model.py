@@ -22,8 +22,8 @@ def _value(value):
     return str(getattr(value, "value", value)).replace(" ", "_")[:40]
 
 
-def _words(owner, names, prefix=""):
-    found = ((name, getattr(owner, prefix + name, None)) for name in names)
+def _words(owner, names):
+    found = ((name, getattr(owner, name, None)) for name in names)
     return " ".join("%s=%s" % (name, _value(value)) for name, value in found if value is not None)
 
 
@@ -96,14 +96,14 @@ def tell_trainer(probe, trainer, model):
         pass
 
 
-def tell_loader(probe, iterator):
-    """At the first batch of a loop of its own."""
+def tell_loader(probe, loader):
+    """At the first loader that a loop of its own goes through."""
     global loader_told
     if loader_told:
         return
     loader_told = True
     try:
-        process.tell(probe, words.OPTIONS, _words(iterator, LOADER, "_"))
+        process.tell(probe, words.OPTIONS, _words(loader, LOADER))
     except Exception:
         pass
 

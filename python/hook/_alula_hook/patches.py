@@ -3,11 +3,12 @@
 
 import functools
 
-from . import loop, process, words
+from . import loop, model as models, process, words
 
 
-def hide(*functions):
-    """From torch.compile: it neither compiles these frames nor counts them; what they call is its own matter again."""
+def hide(*functions, deep=False):
+    """From torch.compile: it neither compiles these frames nor counts them; what they call is its own matter again, or,
+    where nothing of the host's is called (deep), hidden as well."""
     try:
         import torch._C._dynamo.eval_frame as frames
     except ImportError:  # before torch 2.0
@@ -15,7 +16,7 @@ def hide(*functions):
     skip = getattr(frames, "skip_code", None)  # up to torch 2.6
     if skip is None:
         action = frames._FrameAction
-        strategy = frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
+        strategy = frames._FrameExecStrategy(action.SKIP, action.SKIP if deep else action.DEFAULT)
 
         def skip(code):
             frames.set_code_exec_strategy(code, strategy)
@@ -84,7 +85,15 @@ def optimizer(module):
     def ends(optimizer, args, kwargs, end=loop.optimizer_end):
         end(optimizer)
 
+    def first(optimizer):
+        loop.optimizer_end(optimizer)
+        if loop.begun:
+            ends.__defaults__ = (loop.optimizer_end,)
+            models.tell_optimizer(loop.probe, optimizer)
+
+    ends.__defaults__ = (first,)
     hide(begins, ends)
+    hide(first, deep=True)
     HANDLES.append(module.register_optimizer_step_pre_hook(begins))
     HANDLES.append(module.register_optimizer_step_post_hook(ends))
 
@@ -145,9 +154,21 @@ def _make_data(function):
     return wrapped
 
 
+def _make_iter(function):
+    starts = _make_data(function)
+
+    @_wrapper(function)
+    def wrapped(self):
+        iterator = starts(self)
+        if not models.loader_told and loop.begun:
+            models.tell_loader(loop.probe, self)
+        return iterator
+    return wrapped
+
+
 def dataloader(module):
     _replace(module._BaseDataLoaderIter, "__next__", _make_next)
-    _replace(module.DataLoader, "__iter__", _make_data)  # starts workers
+    _replace(module.DataLoader, "__iter__", _make_iter)  # starts workers
 
 
 def _around(code):
@@ -168,6 +189,8 @@ def _make_training_step(training_step):
     @_wrapper(training_step)
     def wrapped(self, model, inputs, *args, **kwargs):
         loop.forward_begin(inputs)
+        if not models.model_told and loop.begun:
+            models.tell_trainer(loop.probe, self, model)
         result = training_step(self, model, inputs, *args, **kwargs)
         loop.forward_end()
         return result
