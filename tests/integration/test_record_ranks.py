@@ -9,6 +9,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -38,6 +39,29 @@ def test_a_job_is_recorded_without_a_driver(alula, alula_bin, tmp_path):
     assert [(r["rank"], r["world_size"], r["source"]) for r in info["ranks"]] == [(0, 1, "fake")]
     assert info["marks"] > 150 * 8 and info["mark_bytes"] < 150 * 60
     assert alula("replay", path, "--speed", "0").returncode == 0
+
+
+@needs_store
+def test_a_kill_leaves_the_marks_of_all_but_the_last_second(alula, alula_bin, tmp_path):
+    path = tmp_path / "job.alula"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("ALULA_")}
+    env["ALULA_NVML_LIBRARY"] = "/nonexistent/libnvidia-ml.so.1"
+    job = subprocess.Popen([str(alula_bin), "run", "--record", str(path), "--output-dir", str(tmp_path), "--", sys.executable,
+                            JOB, "--steps", "400", "--forward", "0.005"], env=env, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    before = 0
+    while time.monotonic() < end and before < 300:
+        time.sleep(0.2)
+        got = alula("info", path, "--json")
+        before = json.loads(got.stdout)["marks"] if got.returncode == 0 else 0
+    job.kill()
+    job.wait()
+    info = json.loads(alula("info", path, "--json").stdout)
+    assert before >= 300 and info["marks"] >= before and not info["closed"]
+    out = tmp_path / "out.db"
+    assert alula("export", path, "--format", "sqlite", "-o", out).returncode == 0
+    steps = [a for (a,) in query(out, "SELECT a FROM mark_rows WHERE kind = 4 ORDER BY t")]
+    assert steps == list(range(1, len(steps) + 1)) and len(steps) > 20
 
 
 @needs_store
