@@ -10,7 +10,7 @@
 #include "cli/run.h"
 #include "cli/watch_text.h"
 #include "detect/detect.h"
-#include "device/device.h"
+#include "device/shared.h"
 #include "host/host.h"
 #include "job/device_memory.h"
 #include "launch/end.h"
@@ -117,7 +117,7 @@ static int open_parts(struct al_run_device *d, struct parts *p) {
     const struct al_settings *set = &d->run->book.settings;
     int64_t interval = d->run->options.interval_ns;
     al_clock_real(&p->clock);
-    int result = al_nvml_open(&nvml, &p->device, &e);
+    int result = al_shared_open(&nvml, &p->device, &e);
     if (result) // the host alone, as on machines without an NVIDIA driver
         fail(d, *e.message ? e.message : al_error_text(result));
     result = al_procfs_open(&host, &p->host);
@@ -147,6 +147,9 @@ static void *live(void *user) {
     struct parts p = {.ranks = {{&ranks_ops}, d->run}};
     int result = open_parts(d, &p);
     if (!result) {
+        struct al_sink *shared = al_shared_sink(p.device);
+        if (shared)
+            (void)al_collect_add_sink(p.collect, shared);
         (void)al_collect_add_sink(p.collect, &d->sink);
         pthread_mutex_lock(&d->run->lock);
         d->run->book.device_open = p.device != NULL;

@@ -104,11 +104,13 @@ static uint32_t wanted_groups(const struct al_collect *c) {
 // --- the device half ---
 
 static void note_hang(struct al_collect *c) {
-    const char *name = atomic_load(&c->o.device->watch.name);
+    struct al_device *inner = atomic_load(&c->o.device->inner);
+    const struct al_call_watch *watch = inner ? &inner->watch : &c->o.device->watch;
+    const char *name = atomic_load(&watch->name);
     if (!name)
         return;
     (void)al_str_copy(c->now->hung_call, sizeof c->now->hung_call, name);
-    c->now->hung_since_ns = atomic_load(&c->o.device->watch.since_ns);
+    c->now->hung_since_ns = atomic_load(&watch->since_ns);
 }
 
 static int sample_inline(struct al_collect *c, uint32_t groups) {

@@ -41,6 +41,7 @@ struct al_device_ops {
 struct al_device {
     const struct al_device_ops *ops;
     struct al_call_watch watch;
+    _Atomic(struct al_device *) inner; // whose watch counts instead, in a device that stands before another; NULL none
 };
 
 struct al_host;

@@ -85,6 +85,7 @@ extern const struct CMUnitTest attr_tests[], call_tests[], discover_tests[], pro
     sample_tests[];
 extern const size_t attr_test_count, call_test_count, discover_test_count, process_test_count, replay_test_count,
     sample_test_count;
+int shared_suite(void);
 int standin_suite(void);
 
 #endif

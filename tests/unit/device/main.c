@@ -9,6 +9,7 @@ int main(void) {
     failed += _cmocka_run_group_tests("device: processes", process_tests, process_test_count, NULL, NULL);
     failed += _cmocka_run_group_tests("device: attributes", attr_tests, attr_test_count, NULL, NULL);
     failed += _cmocka_run_group_tests("device: replay", replay_tests, replay_test_count, NULL, NULL);
+    failed += shared_suite();
     failed += standin_suite();
     return failed;
 }
