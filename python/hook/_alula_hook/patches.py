@@ -270,11 +270,21 @@ def trainer(module):
     _replace(module.CallbackHandler, "on_epoch_begin", _make_epoch_begin)
 
 
+def _saves(*names):
+    """Checkpoints of plain loops: the functions that write them, before anybody copied their names."""
+    def patch(module):
+        for name in names:
+            _replace(module, name, _around(words.SAVE))
+    return patch
+
+
 PATCHES = {
     "torch.autograd": autograd,
     "torch.optim.optimizer": optimizer,
     "torch.utils.data.dataloader": dataloader,
     "torch.amp.grad_scaler": grad_scaler,
     "torch.cuda.amp.grad_scaler": grad_scaler,
+    "torch.serialization": _saves("save"),
+    "safetensors.torch": _saves("save_file", "save_model"),
     "transformers.trainer": trainer,
 }
