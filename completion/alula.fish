@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /ps /run /attach /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /ps /run /attach /ask /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,7 +19,7 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch ps run attach serve record replay export info plot stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch ps run attach ask serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
@@ -27,7 +27,7 @@ complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch ps run attach serve record replay export info plot stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch ps run attach ask serve record replay export info plot stat smi memory doctor demo check-config completion'
 
 set -l reading top watch ps serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
@@ -41,7 +41,7 @@ complete -c alula -n '__alula_is run attach' -l no-record
 complete -c alula -n "__alula_is $reading run attach" -l no-color
 complete -c alula -n "__alula_is $reading run attach" -l color
 complete -c alula -n '__alula_is top watch ps run attach serve record smi dmon pmon memory doctor' -l interval -x
-complete -c alula -n '__alula_is watch ps replay info stat memory doctor' -l json
+complete -c alula -n '__alula_is watch ps ask replay info stat memory doctor' -l json
 
 complete -c alula -n '__alula_is top' -l once
 complete -c alula -n '__alula_is top' -l size -x
@@ -75,6 +75,9 @@ complete -c alula -n '__alula_is run attach' -l record -r -F
 complete -c alula -n '__alula_is attach' -l wait -x
 complete -c alula -n '__alula_is attach' -a '(__fish_complete_pids)'
 complete -c alula -n '__alula_is run attach' -l preset -x -a debug
+complete -c alula -n '__alula_is ask' -a 'memory-summary empty-cache'
+complete -c alula -n '__alula_is ask' -l timeout -x
+complete -c alula -n '__alula_is run attach' -l empty-cache-above -x
 
 complete -c alula -n '__alula_is record' -s o -l output -r -F
 complete -c alula -n '__alula_is record' -l force

@@ -37,6 +37,8 @@ static const char help[] =
     "  --no-record         no recording\n"
     "  --fail-on LEVEL     exit with status 3 when a finding of this level or above was raised (info, warning, critical)\n"
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
+    "  --empty-cache-above SIZE|SHARE  call torch.cuda.empty_cache() at a step's end when that much is held and unused,\n"
+    "                      at most once a minute; each time it says what came back and what it cost (off by default)\n"
     "  --preset debug      everything on: --log-every 1, --verbose\n"
     "  --quiet             no start line, findings and summary\n"
     "  --verbose           at the end, what every rule thought\n"
@@ -148,6 +150,7 @@ static void look(struct attach *t, int64_t due_ns) {
     al_run_note_ends(&t->run, now);
     take_signals(t);
     al_run_accept(&t->run, now);
+    al_run_ask_tick(&t->run, now);
     al_attach_hear(&t->them);
 }
 
@@ -334,6 +337,7 @@ static int attach(struct attach *t) {
     (void)signal(SIGXFSZ, SIG_IGN); // a file size limit shows as an error of the write
     al_run_record_open(r);
     say_start(t);
+    al_run_ask_start(r);
     al_run_board_start(r);
     al_run_device_start(r);
     al_run_host_start(r);

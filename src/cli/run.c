@@ -33,6 +33,8 @@ static const char help[] =
     "  --fail-on LEVEL     exit with status 3 when COMMAND exits 0 but a finding of this level or above was raised\n"
     "                      (info, warning, critical)\n"
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
+    "  --empty-cache-above SIZE|SHARE  call torch.cuda.empty_cache() at a step's end when that much is held and unused,\n"
+    "                      at most once a minute; each time it says what came back and what it cost (off by default)\n"
     "  --preset debug      everything on: --log-every 1, --verbose\n"
     "  --quiet             no start line, findings and summary; only why COMMAND died\n"
     "  --verbose           at the end, what every rule thought\n"
@@ -51,7 +53,9 @@ static const char examples[] =
     "\nExit status: COMMAND's (its signal is raised again); 125 alula failed (bad options too), 126 COMMAND cannot be run,\n"
     "127 not found; 3 a finding of --fail-on.\n";
 
-enum { OPT_OUTPUT = 1, OPT_LOG, OPT_TENSORBOARD, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON, OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE };
+enum { OPT_OUTPUT = 1, OPT_LOG, OPT_TENSORBOARD, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON,
+       OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE,
+       OPT_EMPTY_CACHE };
 const struct option al_run_options[] = {
     {"output-dir", required_argument, NULL, OPT_OUTPUT},
     {"log-every", required_argument, NULL, OPT_LOG},
@@ -63,6 +67,7 @@ const struct option al_run_options[] = {
     {"preset", required_argument, NULL, OPT_PRESET},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"empty-cache-above", required_argument, NULL, OPT_EMPTY_CACHE},
     {"interval", required_argument, NULL, AL_OPT_INTERVAL},
     {"gpu", required_argument, NULL, AL_OPT_GPU},
     {"config", required_argument, NULL, AL_OPT_CONFIG},
@@ -113,6 +118,9 @@ int al_run_take_option(struct al_run *r, int option, const char *argument) {
         return 0;
     case OPT_QUIET: r->quiet = true; return 0;
     case OPT_VERBOSE: r->verbose = true; return 0;
+    case OPT_EMPTY_CACHE:
+        return al_run_ask_limit(r, argument) ? usage_error("--empty-cache-above %s: expected a size or a share of the device, "
+                                                           "such as 6GiB or 20%%", argument) : 0;
     default: return al_cli_common(&r->options, option, argument);
     }
 }
@@ -194,12 +202,13 @@ static int start(struct al_run *r) {
 }
 
 void al_run_wait(const struct al_run *r, const struct pollfd *more, uint32_t more_count, int64_t until_ns) {
-    static struct pollfd p[1 + 1 + AL_LINK_PENDING + AL_BOOK_RANKS + AL_RUN_WAIT_MORE];
+    static struct pollfd p[1 + 1 + AL_LINK_PENDING + 1 + AL_ASK_CLIENTS + AL_BOOK_RANKS + AL_RUN_WAIT_MORE];
     int64_t left = until_ns - al_monotonic_ns();
     uint32_t count = 1;
     p[0] = (struct pollfd){.fd = r->job.signal_fd, .events = POLLIN};
     if (r->linked)
         count += al_link_poll(&r->link, p + 1);
+    count += al_run_ask_poll(r, p + count);
     // Ends are seen at once: who was first counts.
     for (uint32_t i = 0; i < r->book.rank_count; i++)
         if (!r->ranks[i].book->ended && r->ranks[i].end_fd >= 0)
@@ -229,6 +238,7 @@ static void watch(struct al_run *r) {
         al_run_note_ends(r, now);
         int told = al_job_signals(&r->job, al_run_note_orphan, r);
         al_run_accept(r, now);
+        al_run_ask_tick(r, now);
         if (told) {
             // The job may be killed before it is done: what is known now is kept.
             al_run_drain(r);
@@ -254,6 +264,7 @@ void al_run_finish(struct al_run *r) {
     al_run_log(r, now, true);
     al_run_report(r, true);
     al_run_say_end(r);
+    al_run_ask_stop(r);
     al_run_board_stop();
     al_run_record_close(r);
     al_run_tensorboard_close(r);
@@ -279,6 +290,7 @@ static int run(struct al_run *r) {
     (void)signal(SIGXFSZ, SIG_IGN); // a file size limit shows as an error of the write
     al_run_record_open(r);
     al_run_say_start(r);
+    al_run_ask_start(r);
     al_run_board_start(r);
     al_run_device_start(r);
     al_run_host_start(r);

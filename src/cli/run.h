@@ -9,6 +9,8 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "cli/run_ask.h"
+#include "cli/run_device.h"
 #include "cli/run_outputs.h"
 #include "job/book.h"
 #include "launch/job.h"
@@ -24,19 +26,7 @@ struct al_run_rank {
     bool epoch_due; // one began whose host memory was not read yet
     struct al_ring_record *own; // marks of the collector itself, until they are counted with the ring's
     uint32_t own_count, own_cap;
-};
-
-struct al_run_device {
-    struct al_sink sink; // first
-    pthread_t thread;
-    bool started;
-    bool joined;
-    _Atomic int stop;
-    _Atomic int level; // highest of the findings so far, -1 none
-    bool hangs; // left alone in a driver call
-    // of the thread
-    struct al_run *run;
-    bool color;
+    struct al_run_rank_ask ask;
 };
 
 // The recording. The collecting thread writes it, and the main thread when that one is gone.
@@ -88,6 +78,7 @@ struct al_run {
     pthread_t host_thread;
     bool host_started;
     _Atomic int host_stop;
+    struct al_run_ask ask;
     struct al_run_record record;
     struct al_run_told told[AL_STEPS_VERDICTS];
     uint32_t told_count;
@@ -125,9 +116,6 @@ void al_run_look_for_workers(struct al_run *r, int64_t now_ns);
 // run_transport.c: how ranks may reach each other, of those that have something to reach
 void al_run_look_at_transport(struct al_run *r, int64_t now_ns);
 
-// run_device.c
-void al_run_device_start(struct al_run *r);
-void al_run_device_stop(struct al_run *r);
 // run_say.c
 void al_run_say_start(const struct al_run *r);
 void al_run_judge(struct al_run *r, bool live);

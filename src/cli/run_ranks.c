@@ -47,6 +47,7 @@ void al_run_accept(struct al_run *r, int64_t now_ns) {
 struct batch {
     struct al_run *run;
     struct al_book_rank *rank;
+    struct al_run_rank *source;
     struct al_mark *marks;
     size_t count, cap;
     uint64_t dropped;
@@ -54,6 +55,10 @@ struct batch {
 
 static void take(void *user, const struct al_ring_item *item) {
     struct batch *b = user;
+    if (item->text && item->record.code == AL_TEXT_ANSWER) {
+        al_run_answer_text(b->source, item->text, item->text_length);
+        return;
+    }
     if (item->text) {
         al_tally_text(&b->rank->tally, item->record.code, item->text, item->text_length);
         al_run_record_text(b->run, b->rank, item->record.at_ns, item->record.code, item->text, item->text_length);
@@ -129,6 +134,7 @@ static void take_own(struct al_run_rank *k, struct batch *b) {
 static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct batch *b, struct al_buf *lines) {
     struct al_tally *t = &k->book->tally;
     b->rank = k->book;
+    b->source = k;
     b->count = 0;
     (void)al_ring_reader_drain(k->ring, take, b);
     take_own(k, b);
@@ -138,6 +144,8 @@ static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct ba
         const struct al_mark *e = &b->marks[i];
         al_tally_event(t, e->at_ns, e->kind, e->code, e->device, e->a, e->b);
         k->epoch_due |= e->kind == AL_EVENT_EPOCH;
+        if (e->kind == AL_EVENT_ANSWER)
+            al_run_answer(r, k, e, lines);
         if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && leads &&
             al_tally_steps(t) % r->log_every == 0)
             al_book_say_step(&r->book, k->book, lines);

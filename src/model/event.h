@@ -40,7 +40,7 @@ enum al_phase_kind {
     X(COST, "what the hook itself spent; code: 0 allocator's figures, 1 CUDA events; a: ns; b: step")                  \
     X(DRIVER, "the collector's own: NVML on `device`; code: enum al_driver_figure; a: bytes; b: step")                 \
     X(HOST, "the collector's own: /proc; code: enum al_host_figure; device: enum al_host_moment; a: bytes; b: step")   \
-    X(ANSWER, "a request was carried out; code: enum al_request; device: -1 without CUDA; a: bytes given back; b: ns it took") \
+    X(ANSWER, "to a request; code: enum al_request; device: or enum al_answer; a: bytes given back; b: ns it took")      \
     X(TOKENS, "a batch that is trained on; a: its tokens (first two dimensions of input_ids, as they are)")            \
     X(COMMUNICATOR, "NCCL made one; code: its profiler interface; device: NCCL's version (22809; 0 unknown); a: id; "  \
                     "b: ranks | nodes << 24 | rank << 40 (0 not told)")                                                \
@@ -122,6 +122,9 @@ enum al_host_moment { AL_HOST_AT_TICK, AL_HOST_AT_EPOCH };
 
 // What a collector may ask of a process: bits of the ring's request word.
 enum al_request { AL_REQUEST_MEMORY_SUMMARY = 1, AL_REQUEST_EMPTY_CACHE = 2, AL_REQUEST_ALL = 3 };
+
+// In place of an ANSWER's device. FAILED: b is 0 without CUDA, 1 for a fault. DONE: on all devices.
+enum al_answer { AL_ANSWER_FAILED = -1, AL_ANSWER_DONE = -2 };
 
 // What a TEXT record tells.
 enum al_text {

@@ -187,13 +187,14 @@ def test_requests(hook):
     parts = hook(torch)
     probe.bits = 3
     parts.requests.answer(probe)
-    (summary, device, _, _), (empty, _, freed, took) = answers(probe)
+    (summary, device, _, _), (_, end, _, _), (empty, _, freed, took), _ = answers(probe)
+    assert end == -2  # behind the last device
     assert (summary, empty, device, freed) == (1, 2, 0, 180 * MIB) and took > 0
     text = "".join(part for name, part in probe.texts if name == "ANSWER_TEXT")
     assert text.startswith("|====\n| summary of device 0 |\n") and text.endswith("x" * 4000)
     assert all(len(part) <= 1900 for _, part in probe.texts)
     parts.requests.answer(probe)
-    assert len(answers(probe)) == 2  # each is done once
+    assert len(answers(probe)) == 4  # each is done once
 
 
 def test_a_request_waits_for_the_end_of_a_capture(hook):
@@ -204,7 +205,7 @@ def test_a_request_waits_for_the_end_of_a_capture(hook):
     assert probe.bits == 2 and not answers(probe)
     torch.capturing = False
     parts.requests.answer(probe)
-    assert len(answers(probe)) == 1
+    assert len(answers(probe)) == 2
 
 
 def test_requests_without_cuda_and_with_a_fault(hook):

@@ -9,6 +9,7 @@ from . import log, words
 
 PART = 1900  # bytes of one text
 UNKNOWN = -1
+END = -2  # as a device: the request is done on all of them
 
 
 def _devices(torch):
@@ -61,6 +62,7 @@ def answer(probe):
                 probe.mark(words.ANSWER, bit, -1, UNKNOWN, 0)
             else:
                 work(probe, torch)
+                probe.mark(words.ANSWER, bit, END, 0, 0)
         except Exception:
             log("cannot carry out request %d" % bit)
             probe.mark(words.ANSWER, bit, -1, UNKNOWN, 1)

@@ -13,6 +13,7 @@ int main(int argc, char **argv) {
     failed += al_test_ps();
     failed += al_test_smi();
     failed += al_test_smi_monitor();
+    failed += al_test_summary();
     failed += al_test_tensorboard();
     return failed != 0;
 }

@@ -12,6 +12,7 @@ int al_test_openmetrics(void);
 int al_test_ps(void);
 int al_test_smi(void);
 int al_test_smi_monitor(void);
+int al_test_summary(void);
 int al_test_tensorboard(void);
 
 #endif

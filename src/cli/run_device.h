@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPUs beside the job, on a thread of their own.
+#ifndef AL_CLI_RUN_DEVICE_H
+#define AL_CLI_RUN_DEVICE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "model/source.h"
+
+struct al_run;
+
+struct al_run_device {
+    struct al_sink sink; // first
+    pthread_t thread;
+    bool started;
+    bool joined;
+    _Atomic int stop;
+    _Atomic int level; // highest of the findings so far, -1 none
+    bool hangs; // left alone in a driver call
+    // of the thread
+    struct al_run *run;
+    bool color;
+};
+
+void al_run_device_start(struct al_run *r);
+void al_run_device_stop(struct al_run *r);
+
+#endif

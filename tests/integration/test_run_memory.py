@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""alula run and alula ask: the memory of a job's processes, and what they do on request (fake_job.py marks and answers)."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from standin_env import HEAD
+
+pytestmark = pytest.mark.plain  # the job loads the probe, and has no sanitizer
+
+FAKE = pathlib.Path(__file__).with_name("fake_job.py")
+UUID = "GPU-11111111-2222-3333-4444-555555555555"
+GIB = 1 << 30
+
+
+@pytest.fixture
+def places():
+    """A run-time folder of its own, so that nobody else's alula is asked; its path is short, as a socket's must be."""
+    with tempfile.TemporaryDirectory(prefix="ask") as folder:
+        yield {"XDG_RUNTIME_DIR": folder}
+
+
+@pytest.fixture
+def running(alula_bin, tmp_path, places):
+    """running("--answer") -> Popen of alula run; stopped at the end."""
+    started = []
+
+    def run(*args, options=(), command=None):
+        p = subprocess.Popen([alula_bin, "run", "--output-dir", tmp_path, *options, "--", *(command or (sys.executable, FAKE)),
+                              *map(str, args)], env={**os.environ, **places}, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started.append(p)
+        end = time.monotonic() + 10
+        while not list(pathlib.Path(places["XDG_RUNTIME_DIR"]).glob("alula-run-*/ask")):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        return p
+
+    yield run
+    for p in started:
+        p.send_signal(signal.SIGTERM)
+        p.communicate(timeout=20)
+
+
+def wait_until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def ask(alula, places, *args):
+    got = alula("ask", *args, env=places)
+    for _ in range(50):  # until the job's first mark
+        if got.returncode in (0, 2) or "takes requests" not in got.stderr:
+            break
+        time.sleep(0.1)
+        got = alula("ask", *args, env=places)
+    return got
+
+
+def job_pid(run):
+    children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    for pid in children:
+        if "fake_job" in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
+            return int(pid)
+    return None
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+def test_empty_cache(alula, running, places):
+    run = running("--answer", "--steps", 100000, "--memory", 1)
+    wait_until(lambda: job_pid(run))
+    pid = job_pid(run)
+    for who in ([], [pid], [run.pid]):
+        got = ask(alula, places, *who, "empty-cache")
+        assert got.returncode == 0, got.stderr
+        assert got.stdout == f"rank 0 (pid {pid}) cuda:0: 255.0 MiB given back, in 15 ms\n"
+    got = ask(alula, places, "empty-cache", "--json")
+    assert json.loads(got.stdout) == {"request": "empty-cache", "answers": [
+        {"rank": 0, "pid": pid, "device": 0, "given_back_bytes": 255 << 20, "seconds": 0.015}]}
+
+
+def test_memory_summary(alula, running, places):
+    running("--answer", "--steps", 100000)
+    got = ask(alula, places, "memory-summary")
+    assert got.returncode == 0, got.stderr
+    lines = got.stdout.splitlines()
+    assert re.fullmatch(r"rank 0 \(pid \d+\) cuda:0:", lines[0]) and lines[1] == "|===|"
+    assert "| Allocated memory      |   1530 MiB |   1540 MiB |      7 GiB |      6 GiB |" in lines
+    assert lines.count("| filler |") == 400 and "\x1b" not in got.stdout  # a job does not steer the screen
+    answer = json.loads(ask(alula, places, "memory-summary", "--json").stdout)["answers"][0]
+    assert answer["summary"]["retries"] == 3 and answer["summary"]["ooms"] == 0
+    assert answer["summary"]["allocated_bytes"] == {"current": 1530 << 20, "peak": 1540 << 20, "allocated": 7 << 30, "freed": 6 << 30}
+    assert answer["summary"]["segments"] is None and answer["text"].startswith("|===|\n")
+
+
+def test_who_is_not_there(alula, running, places):
+    got = alula("ask", "memory-summary", env=places)
+    assert got.returncode == 5 and got.stderr == "alula: ask: no alula run of yours watches a job here\n"
+    running("--answer", "--steps", 100000)
+    got = alula("ask", 1 << 22, "empty-cache", env=places)
+    assert got.returncode == 5 and "is in no job that alula run watches here" in got.stderr
+    running("--answer", "--steps", 100000)
+    wait_until(lambda: len(list(pathlib.Path(places["XDG_RUNTIME_DIR"]).glob("alula-run-*/ask"))) == 2)
+    got = alula("ask", "empty-cache", env=places)
+    assert got.returncode == 2 and "2 alula runs watch jobs here: name a process" in got.stderr
+
+
+@pytest.mark.parametrize("args", [(), ("nonsense",), ("12", "34", "empty-cache"), ("empty-cache", "memory-summary"),
+                                  ("empty-cache", "--timeout", "x"), ("-5", "empty-cache")])
+def test_bad_words(alula, places, args):
+    got = alula("ask", *args, env=places)
+    assert got.returncode == 2 and got.stdout == ""
+
+
+def test_a_job_that_does_not_step_is_late(alula, running, places):
+    running("--answer", "--steps", 100, "--at", 5, "--hang")
+    time.sleep(0.5)
+    got = ask(alula, places, "empty-cache", "--timeout", "300ms")
+    assert got.returncode == 1 and "no step ended within 0.3 s; it is done at the next one all the same" in got.stderr
+
+
+def test_a_job_that_ends_meanwhile(alula, running, places):
+    run = running("--answer", "--steps", 40, "--at", 20, "--hang")
+    p = subprocess.Popen([os.environ["ALULA_BIN"], "ask", "empty-cache"], env={**os.environ, **places}, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1)
+    run.send_signal(signal.SIGTERM)
+    out, err = p.communicate(timeout=20)
+    assert p.returncode in (0, 1) and (out or err)
+
+
+def test_rubbish_at_the_socket_does_no_harm(alula, running, places):
+    import socket
+    running("--answer", "--steps", 100000, "--memory", 1)
+    path = str(next(pathlib.Path(places["XDG_RUNTIME_DIR"]).glob("alula-run-*/ask")))
+    for text in (b"", b"\n", b"GET / HTTP/1.0\r\n\r\n", b"alula ask 1 x empty-cache\n", b"alula ask 1 1 nothing\n", b"x" * 5000,
+                 b"alula ask 1 99999999999999999999 empty-cache\n", b"alula ask 1 1\n"):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(path)
+            s.sendall(text)
+            s.shutdown(socket.SHUT_WR)
+            s.settimeout(10)
+            try:
+                assert s.recv(100) == b""
+            except ConnectionResetError:
+                pass
+    for _ in range(20):  # connections that say nothing
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(path)
+        s.close()
+    assert ask(alula, places, "empty-cache").returncode == 0
+
+
+def test_real_torch_without_cuda(alula, running, places, tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "job.py"
+    script.write_text("""
+import time, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+""")
+    run = running(command=(sys.executable, script))
+    got = ask(alula, places, "memory-summary")
+    end = time.monotonic() + 30
+    while "takes requests" in got.stderr and time.monotonic() < end:
+        got = ask(alula, places, "memory-summary")
+    assert got.returncode == 1
+    assert "no CUDA allocator: torch has not initialised CUDA in it" in got.stdout
+    assert run.poll() is None
+
+
+# --- --empty-cache-above --------------------------------------------------------------------------------------------
+
+
+def test_empty_cache_above(alula, tmp_path):
+    got = alula("run", "--empty-cache-above", "200MiB", "--", sys.executable, FAKE, "--answer", "--steps", 300, "--memory", 1,
+                timeout=60)
+    told = re.findall(r"alula: rank 0 cuda:0: emptied torch's cache after step \d+: 256\.0 MiB were unused, 255\.0 MiB given back in 15 ms",
+                      got.stderr)
+    assert len(told) == 1  # once a minute at most
+    for args in ((), ("--empty-cache-above", "10GiB")):  # off by default; below the limit
+        got = alula("run", *args, "--", sys.executable, FAKE, "--answer", "--steps", 100, "--memory", 1)
+        assert "emptied" not in got.stderr
+    for bad in ("x", "0", "-1", "150%"):
+        assert alula("run", "--empty-cache-above", bad, "--", "true").returncode == 125
