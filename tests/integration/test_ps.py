@@ -72,6 +72,7 @@ def test_nothing_is_told_and_is_no_failure(alula, env):
     assert alula("ps", "4242").returncode == 2
 
 
+@pytest.mark.plain  # the jobs load the probe, and have no sanitizer
 def test_ranks_of_a_running_alula(alula, alula_bin, env, tmp_path):
     (tmp_path / "launcher.py").write_text(LAUNCHER)
     with running(alula_bin, env, tmp_path, sys.executable, tmp_path / "launcher.py", JOB, "--steps", "2000", "--data", "0.01",
@@ -113,6 +114,7 @@ def test_ranks_of_a_running_alula(alula, alula_bin, env, tmp_path):
     assert own["pid"] not in runs(alula, env)
 
 
+@pytest.mark.plain
 def test_the_board_of_a_killed_alula_is_none(alula, alula_bin, env):
     with subprocess.Popen([str(alula_bin), "run", "--quiet", "--", sys.executable, str(JOB), "--steps", "2000", "--forward", "0.02"],
                           env={**os.environ, **env}) as process:
@@ -168,3 +170,42 @@ def test_processes_on_gpus(alula, tmp_path):
     assert "GPU MEM" in lines[0] and len(lines) == 4 and "69.0 GiB" in lines[2]
     assert "\x1b" not in "".join(lines)
     assert "\x1b[" in alula("ps", "--color", "--source", f"scenario:{scene}").stdout
+
+
+BOARD_OF_ANOTHER = """
+import fcntl, os, sys, time
+os.setgid(65534)
+os.setuid(65534)
+folder = f"/tmp/alula-run-{sys.argv[1]}"
+os.mkdir(folder, 0o700)
+lock = os.open(folder, os.O_RDONLY)
+fcntl.flock(lock, fcntl.LOCK_EX)
+rank = "rank pid={} job={} step=7@1 training=1@1 source=claims\\n"
+with open(folder + "/status", "w") as f:
+    f.write(f"alula board 1\\npid {os.getpid()}\\njob 0\\nwritten_ns {time.monotonic_ns()}\\n")
+    f.write(rank.format(sys.argv[2], 0) + rank.format(os.getpid(), 0))
+print("ready", flush=True)
+sys.stdin.read()
+os.unlink(folder + "/status")
+os.rmdir(folder)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who reads everybody's boards")
+def test_nobody_speaks_for_the_processes_of_another(alula, env):
+    """Root reads the boards of all, but believes of a user only what that user's processes do."""
+    mine = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    word = f"{os.getpid() % 1000000:06d}"
+    with subprocess.Popen([sys.executable, "-c", BOARD_OF_ANOTHER, word, str(mine.pid)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout.readline() == b"ready\n"
+            told = listed(alula, env)
+            assert other.pid in [run["pid"] for run in told["runs"]]
+            claimed = {p["pid"]: p["training"] for p in told["processes"]}
+            assert claimed[other.pid]["step"] == 7 and mine.pid not in claimed
+        finally:
+            other.stdin.close()
+            mine.kill()
+            mine.wait()
+    assert other.pid not in runs(alula, env)

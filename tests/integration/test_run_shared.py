@@ -13,6 +13,7 @@ import time
 import pytest
 
 import scenes
+from recordings import needs_store
 
 pytestmark = pytest.mark.plain  # the jobs load the probe, and have no sanitizer
 
@@ -25,7 +26,7 @@ class Runs:
     def __init__(self, alula_bin, standin, folder, runtime):
         self.alula, self.folder, self.started = str(alula_bin), folder, []
         scene = folder / "scene.txt"
-        scene.write_text(scenes.head(1, "600s") + "@0s\ngpu 0 memory_total_bytes=140GiB memory_used_bytes=20GiB utilization_ratio=0.87\n")
+        scene.write_text(scenes.head(1, "600s") + "@0s\ngpu 0 memory_total_bytes=140GiB memory_used_bytes=20GiB utilization_ratio=0.87 energy_joules=5000J\n")
         self.env = {**os.environ, "ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(scene), "XDG_RUNTIME_DIR": runtime}
 
     def start(self, seconds, *options):
@@ -94,3 +95,18 @@ def test_another_selection_shares_nothing(runs):
     for n in range(2):
         assert runs.report(n)["gpu_avg_utilization_percent"] == pytest.approx(87, abs=0.5)
         assert runs.calls(n) > 0
+
+
+@needs_store
+def test_a_recording_gets_what_it_needs(runs, alula):
+    """One that keeps nothing began, and asks for few groups: the one that records has it ask for all."""
+    runs.start(9, "--no-record")
+    time.sleep(2)
+    path = runs.folder / "late.alula"
+    runs.start(5, "--record", str(path))
+    for n in range(2):
+        assert runs.report(n)["gpu_avg_utilization_percent"] == pytest.approx(87, abs=0.5)
+    assert runs.calls(0) > 0 and runs.calls(1) == 0
+    rows = alula("export", "--format", "csv", path).stdout.splitlines()
+    column = rows[0].split(",").index("energy_joules")
+    assert [row.split(",")[column] for row in rows[1:]][-1] == "5000", rows[:3]

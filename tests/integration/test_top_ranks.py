@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""alula top shows the ranks of running alulas."""
+"""alula top shows the ranks of running alulas, and of recordings."""
 
 import os
 import pathlib
@@ -12,6 +12,7 @@ import tempfile
 import pytest
 
 import scenes
+from recordings import needs_store
 from screen import Terminal
 
 pytestmark = pytest.mark.plain  # the job loads the probe, and has no sanitizer
@@ -51,3 +52,14 @@ def test_a_running_job(alula_bin, driver, tmp_path):
                 assert t.end() == 0
         finally:
             run.send_signal(signal.SIGTERM)
+
+
+@needs_store
+def test_a_recording(alula, alula_bin, driver, tmp_path):
+    path = tmp_path / "job.alula"
+    subprocess.run([str(alula_bin), "run", "--quiet", "--record", str(path), "--output-dir", str(tmp_path), "--", sys.executable,
+                    str(JOB), "--steps", "120", *STEPS], env={**os.environ, **driver}, check=True, timeout=60)
+    got = alula("top", "--once", "--size", "140x30", "--for", "4s", "--source", f"replay:{path}")
+    assert re.search(ROW.format(pid=r"\d+"), got.stdout), got.stdout
+    got = alula("top", "--once", "--size", "140x40", "--for", "4s", "--source", f"replay:{path}", "--keys", "/rank:0<enter><end><enter>")
+    assert "share of step time" in got.stdout, got.stdout
