@@ -123,6 +123,8 @@ int al_cmd_memory(int argc, char **argv);
 int al_cmd_record(int argc, char **argv);
 int al_cmd_replay(int argc, char **argv);
 int al_cmd_export(int argc, char **argv);
+int al_cmd_report(int argc, char **argv);
+int al_cmd_compare(int argc, char **argv);
 int al_cmd_info(int argc, char **argv);
 int al_cmd_plot(int argc, char **argv);
 int al_cmd_doctor(int argc, char **argv);

@@ -13,6 +13,7 @@ const struct al_command al_commands[] = {
     {"run", "start a training job and say how its steps spend their time", al_cmd_run},
     {"attach", "watch a training job that runs already, and leave no trace", al_cmd_attach},
     {"ask", "ask a running job for torch's memory summary, or to empty its cache", al_cmd_ask},
+    {"report", "the closing summary of a job again, from its recording", al_cmd_report},
     {"serve", "answer over HTTP: /metrics for Prometheus, JSON, events", al_cmd_serve},
     {"record", "keep everything in one file, for months", al_cmd_record},
     {"replay", "play a recording as watch shows it", al_cmd_replay},

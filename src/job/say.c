@@ -203,7 +203,7 @@ static void rank_lines(struct al_buf *b, const struct al_book *book, bool verbos
                       trained - SUMMARY_RANKS);
     if (!trained)
         no_steps_line(b, book);
-    if (alive)
+    if (alive && book->job.ended)
         al_buf_printf(b, "alula: %u training process%s go%s on, from now on unwatched\n", alive, alive == 1 ? "" : "es",
                       alive == 1 ? "es" : "");
 }
