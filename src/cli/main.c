@@ -14,6 +14,7 @@ const struct al_command al_commands[] = {
     {"attach", "watch a training job that runs already, and leave no trace", al_cmd_attach},
     {"ask", "ask a running job for torch's memory summary, or to empty its cache", al_cmd_ask},
     {"report", "the closing summary of a job again, from its recording", al_cmd_report},
+    {"compare", "what changed from one job to another", al_cmd_compare},
     {"serve", "answer over HTTP: /metrics for Prometheus, JSON, events", al_cmd_serve},
     {"record", "keep everything in one file, for months", al_cmd_record},
     {"replay", "play a recording as watch shows it", al_cmd_replay},
@@ -49,7 +50,7 @@ int main(int argc, char **argv) {
         usage(stderr);
         return al_error_exit_status(AL_E_INVALID);
     }
-    const char *name = argv[1];
+    const char *name = strcmp(argv[1], "diff") == 0 ? "compare" : argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         usage(stdout);
         return al_cli_flush();

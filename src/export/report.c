@@ -70,6 +70,8 @@ static void put_sources(struct al_buf *b, const struct al_report *r) {
         al_buf_printf(b, "%s\n      \"%s\": {\"confidence\":", i ? "," : "", figure_table[i].key);
         al_json_string(b, f->known && f->confidence ? f->confidence : "none");
         al_report_text(b, f->known ? "source" : "reason", f->source);
+        if (f->known && f->error > 0)
+            al_report_number(b, "error", true, f->error);
         al_buf_char(b, '}');
     }
     al_buf_str(b, "\n    }");
@@ -92,6 +94,10 @@ static void put_host_timeline(struct al_buf *b, const struct al_report_rank *k) 
     al_report_number(b, "explained_ratio", known, known ? 1 - other / k->wall_seconds : 0);
     put_parts(b, "seconds", k, k->part_seconds);
     put_parts(b, "after_last_step_seconds", k, k->after_seconds);
+    if (k->errors_known) {
+        al_report_number(b, "step_error_seconds", true, k->step_error_seconds);
+        put_parts(b, "errors_seconds", k, k->part_error_seconds);
+    }
     al_buf_char(b, '}');
 }
 

@@ -33,6 +33,7 @@ struct al_report_figure {
     bool known;
     double value;
     const char *confidence; // "exact", "inferred"; NULL when not known
+    double error;           // standard error of the mean, as far as steps and samples tell; 0: not known
     char source[160];
 };
 
@@ -55,6 +56,8 @@ struct al_report_rank {
     uint32_t part_count;
     const char *part_words[AL_REPORT_PARTS]; // "other" is the remainder
     double part_seconds[AL_REPORT_PARTS], after_seconds[AL_REPORT_PARTS]; // after: behind the last step
+    bool errors_known; // standard errors of the means a step
+    double step_error_seconds, part_error_seconds[AL_REPORT_PARTS];
     bool gpu_known;
     uint64_t gpu_steps;
     double gpu_seconds[AL_PHASE_COUNT], gpu_ratio;
@@ -71,6 +74,7 @@ struct al_report_gpu {
     uint32_t index;
     bool used_by_job, utilization_known, memory_known;
     double utilization_mean, utilization_max, covered_seconds; // ratios
+    double utilization_error; // of the mean; 0 unknown
     double memory_most, memory_total;
 };
 

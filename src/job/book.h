@@ -33,6 +33,8 @@ struct al_book_gpu {
     uint32_t index;
     bool used_by_job;
     double ratio_ns, covered_ns, max; // while the job trained
+    struct al_spread spread; // of its samples
+    double kept_error;       // of the mean, out of a recording; 0 unknown
     int64_t last_ns;
     double memory_most, memory_total, memory_now;
     bool memory_known;
@@ -107,9 +109,11 @@ void al_book_fill(const struct al_book *book, struct al_snapshot *s);
 
 struct al_book_utilization {
     bool known;
-    double mean, max;
+    double mean, max, error; // error: of the mean, 0 unknown
     char why[200]; // why not, or how the GPUs were told to be the job's
 };
+// Standard error of its mean utilisation; 0 unknown.
+double al_book_gpu_error(const struct al_book_gpu *g);
 void al_book_utilization(const struct al_book *book, struct al_book_utilization *ret);
 
 #endif

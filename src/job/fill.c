@@ -32,6 +32,16 @@ static void put_speed(struct al_report *p, const struct al_tally *t, int key, co
         put(p, key, known, value, "exact", source);
 }
 
+// A rate varies as the steps' times do.
+static void put_rate_errors(struct al_report *p, const struct al_tally *t) {
+    static const int keys[] = {AL_REPORT_train_steps_per_second, AL_REPORT_train_samples_per_second};
+    double error, mean = t && al_tally_steps(t) ? (double)t->total.wall_ns / 1e9 / (double)al_tally_steps(t) : 0;
+    if (mean <= 0 || !al_spread_error(&t->spread_wall, &error))
+        return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        p->figures[keys[i]].error = p->figures[keys[i]].value * error / mean;
+}
+
 static double samples_of_all(const struct al_book *book, bool *ret_known) {
     double sum = 0;
     *ret_known = true;
@@ -59,6 +69,7 @@ static void put_speeds(struct al_report *p, const struct al_book *book) {
     put_speed(p, t, AL_REPORT_train_samples_per_second, "train_samples_per_second", steps && samples_known,
               steps ? samples / seconds : 0,
               !steps ? none : samples_known ? "samples of all ranks over train_runtime" : "batch sizes were not told");
+    put_rate_errors(p, t);
 }
 
 static void put_device(struct al_report *p, struct al_book *book) {
@@ -67,6 +78,7 @@ static void put_device(struct al_report *p, struct al_book *book) {
     al_book_utilization(book, &u);
     put(p, AL_REPORT_gpu_avg_utilization_percent, u.known, u.mean * 100, "exact", u.why);
     put(p, AL_REPORT_gpu_max_utilization_percent, u.known, u.max * 100, "exact", u.why);
+    p->figures[AL_REPORT_gpu_avg_utilization_percent].error = u.error * 100;
     for (uint32_t i = 0; i < book->rank_count; i++)
         if (al_tally_peak(&book->ranks[i]->tally, &peak) && peak > most)
             most = peak;
@@ -121,6 +133,9 @@ static void put_times(struct al_report_rank *row, const struct al_tally *t) {
         row->part_seconds[i] = (double)t->total.part_ns[i] / 1e9;
         row->after_seconds[i] = (double)t->current.part_ns[i] / 1e9;
     }
+    row->errors_known = al_spread_error(&t->spread_wall, &row->step_error_seconds);
+    for (int i = 0; i < AL_PART_COUNT; i++)
+        row->errors_known &= al_spread_error(&t->spread_part[i], &row->part_error_seconds[i]);
     row->gpu_known = al_tally_gpu_ratio(t, &row->gpu_ratio);
     row->gpu_steps = t->gpu_steps;
     for (int i = 0; i < AL_PHASE_COUNT; i++) {
@@ -168,6 +183,7 @@ static void put_gpus(struct al_report *p, const struct al_book *book, struct al_
                                          .utilization_known = g->covered_ns > 0,
                                          .utilization_mean = g->covered_ns > 0 ? g->ratio_ns / g->covered_ns : 0,
                                          .utilization_max = g->max,
+                                         .utilization_error = al_book_gpu_error(g),
                                          .covered_seconds = g->covered_ns / 1e9,
                                          .memory_known = g->memory_known,
                                          .memory_most = g->memory_most,

@@ -35,13 +35,30 @@ static void keep_rank(struct al_buf *b, const struct al_book_rank *k) {
 }
 
 static void keep_gpu(struct al_buf *b, const struct al_book_gpu *g) {
-    const double numbers[] = {g->ratio_ns, g->covered_ns, g->max, g->memory_known, g->memory_most, g->memory_total};
+    const double numbers[] = {g->ratio_ns, g->covered_ns, g->max, g->memory_known, g->memory_most, g->memory_total,
+                              al_book_gpu_error(g)};
     al_buf_printf(b, "gpu %s %u %d", g->uuid, g->index, g->used_by_job);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         al_buf_char(b, ' ');
         al_buf_number(b, numbers[i]);
     }
     word(b, "", g->name);
+}
+
+static void keep_trainlog(struct al_buf *b, const struct al_book *book) {
+    const struct al_trainlog *l = &book->trainlog;
+    const double numbers[] = {l->steps_per_second, l->elapsed_seconds, l->memory_gib};
+    if (!*book->trainlog_path)
+        return;
+    word(b, "trainlog_path", book->trainlog_path);
+    al_buf_printf(b, "trainlog %d %d %d %lld %lld %llu %llu", (int)l->writer, (int)l->speed_key, l->old_speed_after_resume,
+                  (long long)l->step, (long long)l->steps_of_all, (unsigned long long)l->lines,
+                  (unsigned long long)l->damaged);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        al_buf_char(b, ' ');
+        al_buf_number(b, numbers[i]); // "null" when not told
+    }
+    al_buf_char(b, '\n');
 }
 
 void al_book_keep(struct al_buf *b, const struct al_book *book, const struct al_book_kept *k) {
@@ -63,6 +80,7 @@ void al_book_keep(struct al_buf *b, const struct al_book *book, const struct al_
         word(b, "output_dir_source", k->output_dir_source);
     if (!book->device_open)
         word(b, "device_missing", book->device_missing);
+    keep_trainlog(b, book);
     for (uint32_t i = 0; i < book->rank_count; i++)
         keep_rank(b, book->ranks[i]);
     for (uint32_t i = 0; i < book->gpu_count; i++)
@@ -99,6 +117,32 @@ struct al_book_rank *al_book_find(const struct al_book *book, pid_t pid, uint64_
     return NULL;
 }
 
+static bool take_told(char **p, double *ret) {
+    char *w = next(p);
+    *ret = NAN;
+    return w && (strcmp(w, "null") == 0 || (al_str_double(w, ret) && isfinite(*ret) && *ret >= 0));
+}
+
+static void read_trainlog(char *p, struct al_trainlog *ret) {
+    struct al_trainlog l;
+    int64_t writer, key, old, lines, damaged;
+    al_trainlog_init(&l);
+    if (!take_i64(&p, 0, AL_TRAINLOG_MEGATRON, &writer) || !take_i64(&p, 0, AL_TRAINLOG_S_IT, &key) ||
+        !take_i64(&p, 0, 1, &old) || !take_i64(&p, -1, INT64_MAX, &l.step) || !take_i64(&p, -1, INT64_MAX, &l.steps_of_all) ||
+        !take_i64(&p, 0, INT64_MAX, &lines) || !take_i64(&p, 0, INT64_MAX, &damaged) ||
+        !take_told(&p, &l.steps_per_second) || !take_told(&p, &l.elapsed_seconds) || !take_told(&p, &l.memory_gib))
+        return;
+    l.writer = (enum al_trainlog_writer)writer;
+    l.speed_key = (enum al_trainlog_speed)key;
+    l.old_speed_after_resume = old;
+    l.lines = (uint64_t)lines;
+    l.damaged = (uint64_t)damaged;
+    // A speed without its key cannot be told of.
+    if (key == AL_TRAINLOG_NO_SPEED)
+        l.steps_per_second = NAN;
+    *ret = l;
+}
+
 static void read_rank(char *p, struct al_book *book) {
     int64_t pid, start, lost, workers, ended, known, status;
     if (!take_i64(&p, 1, INT32_MAX, &pid) || !take_i64(&p, 0, INT64_MAX, &start) || !take_i64(&p, 0, INT64_MAX, &lost) ||
@@ -125,6 +169,7 @@ static void read_gpu(char *p, struct al_book *book) {
         !take_i64(&p, 0, INT32_MAX, &index) || !take_i64(&p, 0, 1, &used) || !take_double(&p, &read.ratio_ns) ||
         !take_double(&p, &read.covered_ns) || !take_double(&p, &read.max) || !take_double(&p, &known) ||
         !take_double(&p, &read.memory_most) || !take_double(&p, &read.memory_total) ||
+        !take_double(&p, &read.kept_error) ||
         !al_str_copy(read.uuid, sizeof read.uuid, uuid))
         return;
     read.index = (uint32_t)index;
@@ -166,6 +211,8 @@ static void read_job(const char *key, char *p, struct al_book *book, struct al_b
         (void)al_str_copy(j->command, sizeof j->command, p);
     else if (strcmp(key, "output_dir_source") == 0)
         (void)al_str_copy(k->output_dir_source, sizeof k->output_dir_source, p);
+    else if (strcmp(key, "trainlog_path") == 0)
+        (void)al_str_copy(book->trainlog_path, sizeof book->trainlog_path, p);
     else if (strcmp(key, "device_missing") == 0)
         (void)al_str_copy(book->device_missing, sizeof book->device_missing, p);
 }
@@ -176,6 +223,8 @@ static void read_line(char *line, struct al_book *book, struct al_book_kept *k) 
         return;
     if (strcmp(key, "rank") == 0)
         read_rank(p, book);
+    else if (strcmp(key, "trainlog") == 0)
+        read_trainlog(p, &book->trainlog);
     else if (strcmp(key, "gpu") == 0 && k->finished)
         read_gpu(p, book);
     else

@@ -6,7 +6,8 @@
 //   command swift sft ...          masked
 //   origin_ns, start_ns            monotonic: the recording's first tick, the command's start
 //   rank PID START LOST WORKERS ENDED_NS KNOWN STATUS
-//   gpu UUID INDEX USED RATIO_NS COVERED_NS MAX KNOWN MOST TOTAL NAME
+//   trainlog WRITER KEY OLD STEP STEPS_OF_ALL LINES DAMAGED STEPS_PER_SECOND ELAPSED MEMORY   the trainer's own log
+//   gpu UUID INDEX USED RATIO_NS COVERED_NS MAX KNOWN MOST TOTAL ERROR NAME
 //
 // It is written at the begin, now and then, and at the end (finished 1). Who reads it trusts no byte of it.
 #ifndef AL_JOB_KEEP_H

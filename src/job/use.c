@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPUs of a job while it trained.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ static void count_sample(struct al_book_gpu *g, struct al_fresh s) {
     g->covered_ns += (double)passed;
     if (s.ratio > g->max)
         g->max = s.ratio;
+    al_spread_push(&g->spread, s.ratio);
 }
 
 // Counts what lies between the first step's begin and the last step's end so far; what is later waits.
@@ -137,9 +139,15 @@ static uint32_t used_gpus(const struct al_book *book) {
     return used;
 }
 
+double al_book_gpu_error(const struct al_book_gpu *g) {
+    double error;
+    return al_spread_error(&g->spread, &error) ? error : g->kept_error;
+}
+
 void al_book_utilization(const struct al_book *book, struct al_book_utilization *u) {
     *u = (struct al_book_utilization){0};
-    double ratio_ns = 0, covered_ns = 0;
+    double ratio_ns = 0, covered_ns = 0, squares = 0;
+    uint32_t counted = 0;
     uint32_t used = used_gpus(book);
     if (!book->device_open || !book->gpu_count) {
         (void)al_str_copy(u->why, sizeof u->why, *book->device_missing ? book->device_missing : "no GPU");
@@ -159,11 +167,14 @@ void al_book_utilization(const struct al_book *book, struct al_book_utilization 
             continue;
         ratio_ns += g->ratio_ns;
         covered_ns += g->covered_ns;
+        squares += al_book_gpu_error(g) * al_book_gpu_error(g);
+        counted++;
         if (g->max > u->max)
             u->max = g->max;
     }
     u->known = covered_ns > 0;
     u->mean = u->known ? ratio_ns / covered_ns : 0;
+    u->error = u->known && counted ? sqrt(squares) / counted : 0;
     (void)snprintf(u->why, sizeof u->why, "%s",
                    !u->known ? "no utilisation sample falls into the training steps"
                    : only    ? "NVML utilisation samples during training; the only GPU, taken to be the job's"

@@ -88,10 +88,18 @@ static void add_span(struct al_tally_span *to, const struct al_tally_span *from)
         to->part_ns[i] += from->part_ns[i];
 }
 
+static void spread(struct al_tally *t) {
+    al_spread_push(&t->spread_wall, (double)t->current.wall_ns / 1e9);
+    for (int i = 0; i < AL_PART_COUNT; i++)
+        al_spread_push(&t->spread_part[i], (double)t->current.part_ns[i] / 1e9);
+}
+
 static void close_step(struct al_tally *t, int64_t at_ns) {
     add_span(&t->total, &t->current);
     if (!t->recent_count)
         t->first = t->current;
+    else
+        spread(t);
     t->recent[t->recent_next] = t->current;
     t->recent_next = (t->recent_next + 1) % AL_TALLY_RECENT;
     if (t->recent_count < AL_TALLY_RECENT)

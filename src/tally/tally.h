@@ -10,6 +10,7 @@
 #include "model/event.h"
 #include "model/rank.h"
 #include "tally/floor.h"
+#include "tally/spread.h"
 #include "tally/host.h"
 #include "tally/nccl.h"
 
@@ -66,6 +67,7 @@ struct al_tally {
     uint32_t recent_next, recent_count;
     int64_t last_step_wall_ns, longest_ns, shortest_ns;
     struct al_tally_span last_step;
+    struct al_spread spread_wall, spread_part[AL_PART_COUNT]; // seconds of each step but the first
 
     int64_t gpu_ns[AL_PHASE_COUNT]; // between CUDA events
     int64_t gpu_step[AL_PHASE_COUNT]; // the last step's

@@ -19,6 +19,7 @@
 #include "base/dl.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/json.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -229,6 +230,39 @@ static void signals_have_names(void **state) {
     assert_string_equal(name, "signal -1");
 }
 
+static void json_is_read(void **state) {
+    (void)state;
+    static const char text[] = " {\"a\": [1, -2.5e1, \"x\\u00e9\\ud83d\\ude00\\ud800\\n\", null, true], \"b\": {}, \"a\": 7} ";
+    struct al_json_document d;
+    double n;
+    assert_int_equal(al_json_parse(text, sizeof text - 1, &d, NULL), 0);
+    const struct al_json *list = al_json_first(&d, al_json_get(&d, al_json_root(&d), "a"));
+    assert_true(al_json_number(list, &n) && n == 1);
+    list = al_json_next(&d, list);
+    assert_true(al_json_number(list, &n) && n == -25);
+    list = al_json_next(&d, list);
+    assert_string_equal(al_json_text(list), "x\xc3\xa9\xf0\x9f\x98\x80\xef\xbf\xbd\n");
+    assert_false(al_json_number(list, &n));
+    list = al_json_next(&d, al_json_next(&d, list));
+    assert_true(list->kind == AL_JSON_TRUE && !al_json_next(&d, list));
+    assert_null(al_json_first(&d, al_json_get(&d, al_json_root(&d), "b")));
+    assert_null(al_json_get(&d, al_json_root(&d), "c"));
+    al_json_free(&d);
+}
+
+static void what_is_no_json(void **state) {
+    (void)state;
+    static const char *const none[] = {"",      "{",      "[1,]",  "{\"a\"}",  "{\"a\":}", "{a:1}",    "01",   "1.",   "+1",
+                                       "1e999", "\"\\x\"", "\"\xff\"", "\"\n\"", "nul",     "[1] [2]", "\"a", "-",   "NaN"};
+    struct al_json_document d;
+    char deep[200];
+    size_t at;
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(al_json_parse(none[i], strlen(none[i]), &d, &at), AL_E_FORMAT);
+    memset(deep, '[', sizeof deep);
+    assert_int_equal(al_json_parse(deep, sizeof deep, &d, &at), AL_E_TOOBIG);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_have_text_and_status),
@@ -240,6 +274,8 @@ int main(void) {
         cmocka_unit_test(quantities_need_their_unit),
         cmocka_unit_test(files_are_read_below_the_root),
         cmocka_unit_test(virtual_time_stands_until_it_is_turned),
+        cmocka_unit_test(json_is_read),
+        cmocka_unit_test(what_is_no_json),
         cmocka_unit_test(signals_have_names),
         cmocka_unit_test(missing_symbols_are_named),
     };

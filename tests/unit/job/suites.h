@@ -3,5 +3,7 @@
 #define AL_TEST_JOB_SUITES_H
 
 int test_book(void);
+int test_keep(void);
+int test_compare(void);
 
 #endif

@@ -14,5 +14,6 @@ int floor_suite(void);
 int rises_suite(void);
 int mfu_suite(void);
 int nccl_suite(void);
+int spread_suite(void);
 
 #endif
