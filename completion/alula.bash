@@ -10,6 +10,8 @@ _alula_options() {
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
     run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
     attach) echo "--for --wait --tree --output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
+    report) echo "--json --verbose --config --help" ;;
+    compare) echo "--json --help" ;;
     serve) echo "--listen --dcgm-names --max-processes --pod-resources --insecure-listen --interval $common" ;;
     record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval $common" ;;
     replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;
@@ -48,7 +50,7 @@ _alula_values() {
 }
 
 _alula() {
-    local commands="top watch ps run attach ask serve record replay export info plot stat smi memory doctor demo check-config completion help"
+    local commands="top watch ps run attach ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.
@@ -84,7 +86,7 @@ _alula() {
     smi) values="dmon pmon" ;;
     completion) values="bash zsh fish" ;;
     help) values="$commands $("${COMP_WORDS[0]}" help --metrics 2>/dev/null | sed -n 's/^  \([^ ]*\).*/\1/p')" ;;
-    check-config | replay | export | info | plot) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    check-config | report | compare | replay | export | info | plot) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     *) values= ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")

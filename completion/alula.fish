@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /ps /run /attach /ask /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /ps /run /attach /ask /report /compare /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,15 +19,15 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch ps run attach ask serve record replay export info plot stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch ps run attach ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
 complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
-complete -c alula -n '__alula_is check-config replay export info plot' -F
+complete -c alula -n '__alula_is check-config report compare replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch ps run attach ask serve record replay export info plot stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch ps run attach ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion'
 
 set -l reading top watch ps serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
@@ -35,13 +35,13 @@ complete -c alula -n "__alula_is $reading run attach" -l gpu -x
 complete -c alula -n "__alula_is $reading replay" -l speed -x
 complete -c alula -n "__alula_is $reading replay" -l start -x
 complete -c alula -n "__alula_is $reading replay" -l end -x
-complete -c alula -n "__alula_is $reading run attach" -l config -r -F
+complete -c alula -n "__alula_is $reading run attach report" -l config -r -F
 complete -c alula -n "__alula_is $reading run attach" -l no-cmdline
 complete -c alula -n '__alula_is run attach' -l no-record
 complete -c alula -n "__alula_is $reading run attach" -l no-color
 complete -c alula -n "__alula_is $reading run attach" -l color
 complete -c alula -n '__alula_is top watch ps run attach serve record smi dmon pmon memory doctor' -l interval -x
-complete -c alula -n '__alula_is watch ps ask replay info stat memory doctor' -l json
+complete -c alula -n '__alula_is watch ps ask report compare replay info stat memory doctor' -l json
 
 complete -c alula -n '__alula_is top' -l once
 complete -c alula -n '__alula_is top' -l size -x
@@ -60,7 +60,7 @@ complete -c alula -n '__alula_is watch attach record' -l for -x
 complete -c alula -n '__alula_is watch run attach replay' -l fail-on -x -a 'info warning critical'
 complete -c alula -n '__alula_is watch run attach' -l model-size -x
 complete -c alula -n '__alula_is watch run attach record replay' -l quiet
-complete -c alula -n '__alula_is watch run attach' -l verbose
+complete -c alula -n '__alula_is watch run attach report' -l verbose
 complete -c alula -n '__alula_is watch replay' -l summary
 complete -c alula -n '__alula_is watch' -l pcie
 complete -c alula -n '__alula_is watch' -l record-scenario -r -F

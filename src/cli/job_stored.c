@@ -61,6 +61,7 @@ static int read_ticks(struct al_store *store, struct al_cli_job *job) {
     int64_t before = -1, t;
     int result = s ? 0 : AL_E_NOMEM;
     while (!result && al_store_next(store, before, &t) == 0) {
+        al_snapshot_clear(s);
         result = al_store_at(store, before, t, s);
         if (!result) {
             shift(s, job->kept.origin_ns);
@@ -83,7 +84,7 @@ static int fill(struct al_store *store, struct al_cli_job *job) {
     if (!job->is_job) {
         job->book.begin_ns = job->kept.origin_ns;
         job->book.end_ns = job->kept.origin_ns + job->info.duration_ns;
-        job->book.device_open = true;
+        job->book.device_open = job->book.no_job = true;
         job->book.job.start_realtime_ns = job->info.start_realtime_ns;
     }
     if (!job->kept.finished) {

@@ -64,6 +64,7 @@ struct al_book {
     struct al_book_rank **ranks; // AL_BOOK_RANKS
     uint32_t rank_count;
     int64_t begin_ns, end_ns; // training: first step's begin, last step's end; 0 not yet
+    bool no_job; // a recording of GPUs alone: their use is that of its whole length
     bool cuda_seen; // some process told of its CUDA allocator
     bool device_open;
     char device_missing[256]; // why not

@@ -176,7 +176,8 @@ void al_book_utilization(const struct al_book *book, struct al_book_utilization 
     u->mean = u->known ? ratio_ns / covered_ns : 0;
     u->error = u->known && counted ? sqrt(squares) / counted : 0;
     (void)snprintf(u->why, sizeof u->why, "%s",
-                   !u->known ? "no utilisation sample falls into the training steps"
+                   book->no_job ? "NVML utilisation samples of the whole recording, which tells of no job"
+                   : !u->known ? "no utilisation sample falls into the training steps"
                    : only    ? "NVML utilisation samples during training; the only GPU, taken to be the job's"
                              : "NVML utilisation samples during training, GPUs by the driver's process list");
 }
