@@ -16,7 +16,7 @@ STEPS, WARM = 100, 20
 def swaps():
     """[(owner, name, wrapped, original)] and the global hooks, as the hook has put them there."""
     from _alula_hook import patches
-    return [(owner, name, getattr(owner, name), original) for owner, name, original in patches.REPLACED]
+    return [(owner, name, getattr(owner, name), original) for owner, name, original, _ in patches.REPLACED]
 
 
 def switch(on, rows, pre, post):

@@ -31,7 +31,7 @@ enum al_phase_kind {
     X(TEXT, "code: enum al_text; a: length; the bytes follow in the records behind it")                                \
     X(HELLO, "first record of a process; code: record version; a: rank (-1 unknown); b: world size")                   \
     X(PHASE_BEGIN, "code: enum al_phase_kind; a: step")                                                                \
-    X(PHASE_END, "code: enum al_phase_kind; a: step")                                                                  \
+    X(PHASE_END, "code: enum al_phase_kind; a: step; b: 1 where a trainer's own loop goes on, none of whose parts is missed") \
     X(STEP, "an optimizer step ended; code: enum al_step_state; a: step number from 1; b: samples in it (0 unknown)")  \
     X(EPOCH, "an epoch began; a: number from 0")                                                                       \
     X(GPU_TIME, "code: enum al_phase_kind; a: step; b: ns between the CUDA events around the phase")                   \

@@ -118,6 +118,15 @@ void al_loop_loader_ends(struct al_loop *l, bool begun, struct al_loop_move *m) 
     }
 }
 
+void al_loop_trainer(struct al_loop *l, int by) {
+    if (by > 0 && !l->trainer) {
+        l->optimizer = 0;
+        l->other_count = l->backwards = 0;
+        l->samples = l->samples_micro = 0;
+    }
+    l->trainer += by > 0 ? 1 : -(l->trainer > 0);
+}
+
 void al_loop_forward_begin(struct al_loop *l, int64_t samples, struct al_loop_move *m) {
     if (l->phase == AL_IN_FORWARD)
         return;
@@ -194,6 +203,18 @@ static void end_optimizer(struct al_loop *l, al_loop_id optimizer, int state, st
     m->step = true;
     l->backwards = 0;
     l->samples = l->samples_micro = 0;
+}
+
+bool al_loop_clip_begin(struct al_loop *l, struct al_loop_move *m) {
+    return !l->in_scaler && begin_optimizer(l, m);
+}
+
+void al_loop_clip_end(struct al_loop *l, struct al_loop_move *m) {
+    if (l->phase != AL_IN_OPTIMIZER)
+        return;
+    open_phase(l, 0);
+    m->turn = ends(AL_IN_OPTIMIZER);
+    timed(m, AL_IN_OPTIMIZER, 0);
 }
 
 void al_loop_optimizer_begin(struct al_loop *l, struct al_loop_move *m) {

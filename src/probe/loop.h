@@ -54,6 +54,8 @@ void al_loop_data_raised(struct al_loop *l);
 // The loader's iterator is through; begun: al_loop_data_begin had said so.
 void al_loop_loader_ends(struct al_loop *l, bool begun, struct al_loop_move *m);
 
+// A trainer's loop begins (1) or ends (-1); it has an optimizer of its own.
+void al_loop_trainer(struct al_loop *l, int by);
 // A trainer's own marks.
 void al_loop_forward_begin(struct al_loop *l, int64_t samples, struct al_loop_move *m);
 void al_loop_forward_end(struct al_loop *l, struct al_loop_move *m);
@@ -64,6 +66,9 @@ void al_loop_backward_end(struct al_loop *l, struct al_loop_move *m);
 // An optimizer's step. Inside of a scaler's step it only tells that it took place. Of several optimizers the first
 // one's step ends a step, until another one steps twice in between.
 void al_loop_optimizer_begin(struct al_loop *l, struct al_loop_move *m);
+// Gradients are clipped or otherwise made ready: between these two as well, but no step ends.
+bool al_loop_clip_begin(struct al_loop *l, struct al_loop_move *m);
+void al_loop_clip_end(struct al_loop *l, struct al_loop_move *m);
 void al_loop_optimizer_end(struct al_loop *l, al_loop_id optimizer, struct al_loop_move *m);
 bool al_loop_scaler_begin(struct al_loop *l, struct al_loop_move *m);
 void al_loop_scaler_end(struct al_loop *l, al_loop_id optimizer, bool raised, struct al_loop_move *m);

@@ -242,8 +242,12 @@ int alula_probe_turn(uint64_t turn) {
     struct al_ring_record records[3];
     uint32_t count = 0;
     if (end)
-        records[count++] = (struct al_ring_record){
-            .at_ns = now, .kind = AL_EVENT_PHASE_END, .code = (uint16_t)(end - 1), .device = -1, .a = step};
+        records[count++] = (struct al_ring_record){.at_ns = now,
+                                                   .kind = AL_EVENT_PHASE_END,
+                                                   .code = (uint16_t)(end - 1),
+                                                   .device = -1,
+                                                   .a = step,
+                                                   .b = turn >> AL_PROBE_TURN_LOOP & 1};
     if (state) {
         records[count++] = (struct al_ring_record){.at_ns = now,
                                                    .kind = AL_EVENT_STEP,

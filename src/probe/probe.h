@@ -48,6 +48,7 @@ void al_probe_introduce(void);
 #define AL_PROBE_TURN_BEGIN 8   // bits 8-15: enum al_phase_kind
 #define AL_PROBE_TURN_STATE 16  // bits 16-23: enum al_step_state; its number is counted here, from 1
 #define AL_PROBE_TURN_SAMPLES 24 // bits 24-55: samples in the step as they are, 0 unknown
+#define AL_PROBE_TURN_LOOP 56 // bit 56: behind the phase that ends a trainer's own loop goes on
 AL_PROBE_EXPORT int alula_probe_turn(uint64_t turn);
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/python.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
@@ -22,6 +21,7 @@ static _Thread_local int32_t own_tid;
 // Callables of the hook's, NULL until set.
 static struct {
     al_object *activate;  // () at the process's first mark
+    al_object *gone;      // () -> whether the loop's thread has ended; the calling one takes its place then
     al_object *count;     // (batch) -> samples, for what count() here does not know
     al_object *gradients; // torch.is_grad_enabled
     al_object *cuda;      // torch.cuda, until it is initialised
@@ -58,10 +58,12 @@ static bool take(int32_t me) {
             loop.quiet = AL_LOOP_OFF;
         return !loop.quiet;
     }
-    int error = errno;
-    bool ended = syscall(SYS_tgkill, getpid(), nobody, 0) != 0 && errno == ESRCH;
-    errno = error;
-    // The loop's thread has ended; this is another loop.
+    // Where the loop's thread has ended this is another loop. The interpreter is asked, since the kernel's thread is
+    // there for a moment after a join().
+    al_object *gone = hook.gone ? py.call(hook.gone, NULL) : NULL;
+    bool ended = gone == py.yes;
+    if (hook.gone && !survive(gone))
+        return false;
     return ended && atomic_compare_exchange_strong(&owner, &nobody, me);
 }
 
@@ -114,7 +116,7 @@ static bool tell(const struct al_loop_move *m) {
     if (gpu && m->step) // while it is this step
         ok = gpu_marks(m);
     if (m->turn)
-        (void)alula_probe_turn(m->turn);
+        (void)alula_probe_turn(m->turn | (uint64_t)(loop.trainer > 0) << AL_PROBE_TURN_LOOP);
     if (gpu && !m->step)
         ok = gpu_marks(m);
     if (m->step && ok)
@@ -135,8 +137,20 @@ static al_object *truth(bool yes) {
     return yes ? py.yes : py.no;
 }
 
-// First dimension of the first tensor of a list or a tuple, or of a tensor; -1 for anything else: what has names may be text,
-// whose tokens count() in Python counts too.
+static void set(al_object **place, al_object *object) {
+    al_object *old = *place;
+    *place = object && object != py.none ? give(object) : NULL;
+    py.drop(old);
+}
+
+static long long dimension(al_object *shape, ssize_t index) {
+    al_object *number = py.item(shape, index);
+    long long n = number ? py.as_number(number) : -1;
+    py.drop(number);
+    return n;
+}
+
+// First dimension of the first tensor of a list, a tuple, a dict or a tensor; -1 for anything else.
 static long long first_dimension(al_object *batch) {
     al_object *type = py.type(batch), *value = NULL;
     if (type == py.list || type == py.tuple)
@@ -145,19 +159,36 @@ static long long first_dimension(al_object *batch) {
         value = give(batch);
     py.drop(type);
     al_object *shape = value ? py.attribute(value, py.name_shape) : NULL;
-    al_object *number = shape ? py.item(shape, 0) : NULL;
-    long long samples = number ? py.as_number(number) : -1;
+    long long samples = shape ? dimension(shape, 0) : -1;
     py.drop(value); // which takes NULL, too
     py.drop(shape);
-    py.drop(number);
     return samples;
+}
+
+// Padding and packing as they are: the GPU computes them all. Of other batches than a dict the hook's count() tells.
+static void tell_tokens(al_object *batch) {
+    al_object *type = py.type(batch);
+    py.drop(type);
+    if (type != py.dict)
+        return;
+    al_object *ids = py.value(batch, py.name_input_ids);
+    al_object *shape = ids ? py.attribute(ids, py.name_shape) : NULL;
+    long long rows = shape ? dimension(shape, 0) : -1, columns = rows > 0 ? dimension(shape, 1) : -1;
+    py.drop(ids);
+    py.drop(shape);
+    if (columns < 0)
+        py.clear();
+    else if (columns > 0 && rows < INT32_MAX && columns < INT32_MAX)
+        (void)alula_probe_mark(AL_EVENT_TOKENS, 0, -1, rows * columns, 0);
 }
 
 // False with an exception of the host's set.
 static bool count(al_object *batch, int64_t *samples) {
     *samples = first_dimension(batch);
-    if (*samples >= 0)
+    if (*samples >= 0) {
+        tell_tokens(batch);
         return true;
+    }
     py.clear();
     al_object *number = hook.count ? py.call(hook.count, batch, NULL) : NULL;
     *samples = number ? py.as_number(number) : 0;
@@ -281,6 +312,22 @@ METHOD(optimizer_end) {
     return told(&m, py.none);
 }
 
+// An accelerator clips gradients.
+METHOD(clip_begin) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    bool begun = mine() && al_loop_clip_begin(&loop, &m);
+    return told(&m, truth(begun));
+}
+
+METHOD(clip_end) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (owned())
+        al_loop_clip_end(&loop, &m);
+    return told(&m, py.none);
+}
+
 METHOD(scaler_begin) {
     UNUSED;
     struct al_loop_move m = {0};
@@ -322,7 +369,7 @@ METHOD(leave) {
 METHOD(trainer) {
     (void)self;
     if (n >= 1)
-        loop.trainer += (int)py.as_number(args[0]);
+        al_loop_trainer(&loop, (int)py.as_number(args[0]));
     return give(truth(mine()));
 }
 
@@ -351,21 +398,12 @@ METHOD(restart) {
     return give(py.none);
 }
 
-static void set(al_object **place, al_object *object) {
-    al_object *old = *place;
-    *place = object && object != py.none ? give(object) : NULL;
-    py.drop(old);
-}
-
-// (activate, count, gpu_begins, answer)
+// (activate, gone, count, gpu_begins, answer); what is not given is taken away
 METHOD(set_hook) {
     (void)self;
-    if (n >= 4) {
-        set(&hook.activate, args[0]);
-        set(&hook.count, args[1]);
-        set(&hook.gpu_begins, args[2]);
-        set(&hook.answer, args[3]);
-    }
+    al_object **places[] = {&hook.activate, &hook.gone, &hook.count, &hook.gpu_begins, &hook.answer};
+    for (ssize_t i = 0; i < (ssize_t)(sizeof places / sizeof *places); i++)
+        set(places[i], i < n ? args[i] : NULL);
     return give(py.none);
 }
 
@@ -396,7 +434,8 @@ METHOD(set_gpu) {
 static struct al_python_method methods[] = {
     ROW(data_begin), ROW(data_end), ROW(data_done), ROW(data_raised), ROW(loader_ends), ROW(forward_begin),
     ROW(forward_end), ROW(backward_begin), ROW(backward_end), ROW(optimizer_begin), ROW(optimizer_end),
-    ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer), ROW(in_trainer), ROW(active), ROW(off), ROW(restart),
+    ROW(clip_begin), ROW(clip_end), ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer),
+    ROW(in_trainer), ROW(active), ROW(off), ROW(restart),
     ROW(set_hook), ROW(set_torch), ROW(set_gpu), {NULL, NULL, 0, NULL}};
 
 struct al_python_method *alula_probe_python(const struct al_python *python) {

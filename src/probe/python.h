@@ -23,13 +23,16 @@ typedef void al_object; // PyObject
     X(al_object *, call, (al_object *, ...), "PyObject_CallFunctionObjArgs")                                           \
     X(al_object *, attribute, (al_object *, al_object *), "PyObject_GetAttr")                                          \
     X(al_object *, item, (al_object *, ssize_t), "PySequence_GetItem")                                                 \
+    X(al_object *, value, (al_object *, al_object *), "PyObject_GetItem")                                              \
+    X(int, next_pair, (al_object *, ssize_t *, al_object **, al_object **), "PyDict_Next")                             \
     X(al_object *, type, (al_object *), "PyObject_Type")                                                               \
     X(int, error_is, (al_object *), "PyErr_ExceptionMatches")                                                          \
     X(void, clear, (void), "PyErr_Clear")
 
 // X(field): objects that live as long as the interpreter.
 #define AL_PYTHON_OBJECTS(X)                                                                                           \
-    X(none) X(yes) X(no) X(list) X(tuple) X(dict) X(exception) X(name_shape) X(name_dataset) X(name_initialized)
+    X(none) X(yes) X(no) X(list) X(tuple) X(dict) X(exception) X(name_shape) X(name_dataset) X(name_initialized) \
+    X(name_input_ids)
 
 struct al_python {
     size_t bytes; // of this structure, as the caller has it

@@ -52,7 +52,7 @@ struct al_ring_hello {
 struct al_ring_lane {
     struct al_ring_indices *shared;
     struct al_ring_record *records;
-    uint64_t head, lost;
+    uint64_t head, tail, lost; // tail: as last seen
     _Atomic uint32_t taken;
 };
 

@@ -119,9 +119,14 @@ void al_ring_writer_lose(struct al_ring_writer *w, uint64_t records) {
     atomic_fetch_add_explicit(&h->lost, records, memory_order_relaxed);
 }
 
-// True when count records fit. A tail that the reader has spoilt makes the lane look full, never larger.
+// True when count records fit. A tail that the reader has spoilt makes the lane look full, never larger. The line of
+// memory that the reader writes to is looked at only when the tail last seen leaves no room.
 static bool lane_room(struct al_ring_lane *lane, uint32_t count) {
-    uint64_t used = lane->head - atomic_load_explicit(&lane->shared->tail, memory_order_acquire);
+    uint64_t used = lane->head - lane->tail;
+    if (used <= AL_RING_RECORDS && count <= AL_RING_RECORDS - used)
+        return true;
+    lane->tail = atomic_load_explicit(&lane->shared->tail, memory_order_acquire);
+    used = lane->head - lane->tail;
     if (used <= AL_RING_RECORDS && count <= AL_RING_RECORDS - used)
         return true;
     lane->lost += count;

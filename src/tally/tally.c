@@ -74,12 +74,14 @@ static void phase_begin(struct al_tally *t, int64_t at_ns, uint16_t code) {
         t->open[t->depth++] = (uint8_t)code;
 }
 
-static void phase_end(struct al_tally *t, int64_t at_ns, uint16_t code) {
+static void phase_end(struct al_tally *t, int64_t at_ns, uint16_t code, int64_t own_loop) {
     advance(t, at_ns);
     uint32_t open = find_open(t, code);
     if (open == t->depth)
         t->unmatched++;
     t->depth = open;
+    if (!open && own_loop == 1) // a trainer's bookkeeping and callbacks
+        t->between = true;
 }
 
 static void add_span(struct al_tally_span *to, const struct al_tally_span *from) {
@@ -171,7 +173,7 @@ void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t c
         break;
     case AL_EVENT_PHASE_END:
         if (code < AL_PHASE_COUNT)
-            phase_end(t, at_ns, code);
+            phase_end(t, at_ns, code, b);
         break;
     case AL_EVENT_STEP: step(t, at_ns, code, a, b); break;
     case AL_EVENT_EPOCH: t->epoch = a; break;

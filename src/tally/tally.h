@@ -15,7 +15,7 @@
 #include "tally/nccl.h"
 
 // Parts of the host timeline: the phases, and the time between a step's end and the next one's begin that no phase names
-// (reading the loss, which waits for the GPU; callbacks; own logging).
+// (reading the loss, which waits for the GPU; callbacks; own logging), with a trainer that between its phases, too.
 enum { AL_PART_BETWEEN = AL_PHASE_COUNT, AL_PART_COUNT };
 const char *al_part_word(int part); // "data" ... "between_steps"
 

@@ -102,6 +102,21 @@ class Ring:
     def seconds(self, phase):
         return sum(end - begin for name, begin, end, _ in self.spans() if name == phase and end) / 1e9
 
+    def unexplained(self):
+        """Share of the time from the first mark to the last step that no phase and no loop of a trainer's own covers."""
+        marks = [r for r in self.records if r.kind in ("PHASE_BEGIN", "PHASE_END", "STEP")]
+        last = max(i for i, r in enumerate(marks) if r.kind == "STEP")
+        lost, depth, between = 0, 0, False
+        for r, after in zip(marks[:last], marks[1:last + 1]):
+            if r.kind == "PHASE_BEGIN":
+                depth, between = depth + 1, False
+            elif r.kind == "PHASE_END":
+                depth, between = depth - 1, r.b == 1
+            else:
+                between = between or STATES[r.code] != "MICRO"
+            lost += after.at - r.at if not depth and not between else 0
+        return lost / (marks[last].at - marks[0].at)
+
     def line(self):
         """The loop in short: D F B O for phases in their order, | for a step, - micro, ~ skipped, ! aborted."""
         out = ""

@@ -7,7 +7,8 @@ import sys
 # Modules whose functions are wrapped, right after the module's own code ran and before anybody copied a name from it.
 WANTED = {
     "torch.autograd", "torch.optim.optimizer", "torch.utils.data.dataloader", "torch.amp.grad_scaler",
-    "torch.cuda.amp.grad_scaler", "torch.serialization", "safetensors.torch", "transformers.trainer",
+    "torch.cuda.amp.grad_scaler", "torch.serialization", "safetensors.torch", "accelerate.accelerator",
+    "transformers.trainer",
 }
 
 library = None  # the probe's path where no ALULA_PROBE tells it (alula attach)

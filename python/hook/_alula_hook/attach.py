@@ -54,7 +54,7 @@ def _enter(library, socket):
     process.hello(loop.probe)
     if trainer is not None:
         import os
-        patches.running_trainer()
+        patches.running_trainer(type(trainer))
         process.tell(loop.probe, words.OUTPUT_DIR, os.path.abspath(trainer.args.output_dir))
     return _wrap()
 

@@ -3,6 +3,8 @@
 this fails where there is no probe; then nothing is wrapped."""
 
 import os
+import sys
+from _thread import get_ident
 
 from . import log, model
 from .probe import Probe
@@ -10,11 +12,13 @@ from .probe import Probe
 probe = Probe()
 globals().update(probe.methods)  # data_begin, data_end, ... of src/probe/python.c
 gpu = None                       # gpu.Gpu once CUDA is initialised
+thread = None                    # whose marks are taken
 begun = False                    # the first mark was made, and all went well
 
 
 def count_other(batch):
-    """Samples in a batch that is neither a tensor nor a list or tuple of tensors; 0 when it has none. Its tokens are told."""
+    """Samples in a batch that is neither a tensor nor a list, tuple or dict of tensors; 0 when it has none. Its tokens are
+    told."""
     model.tell_tokens(probe, batch)
     try:
         for _ in range(4):
@@ -39,14 +43,26 @@ def attach(socket, in_trainer):
 def detach():
     global begun, gpu
     off()  # noqa: F821
-    set_hook(None, None, None, None)  # noqa: F821
+    set_hook()  # noqa: F821
     set_gpu(None, None)  # noqa: F821
     begun, gpu = False, None
 
 
 def activate():
+    global thread
+    thread = get_ident()
     from . import process
     process.activate()
+
+
+def gone():
+    """Whether the thread that drove the loop has ended, seen from another one, which then drives it."""
+    global thread
+    alive = getattr(sys.modules.get("threading"), "_active", {thread: 0})
+    if get_ident() != thread and thread in alive:  # a number is given again to a later thread
+        return False
+    thread = get_ident()
+    return True
 
 
 def gpu_begins():
@@ -67,4 +83,4 @@ def answer():
     requests.answer(probe)
 
 
-set_hook(activate, count_other, gpu_begins, answer)  # noqa: F821
+set_hook(activate, gone, count_other, gpu_begins, answer)  # noqa: F821

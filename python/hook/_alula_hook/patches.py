@@ -197,6 +197,22 @@ def _make_training_step(training_step):
     return wrapped
 
 
+def _make_clip(clip):
+    @_wrapper(clip)
+    def wrapped(*args, **kwargs):
+        if not loop.clip_begin():
+            return clip(*args, **kwargs)
+        result = clip(*args, **kwargs)
+        loop.clip_end()
+        return result
+    return wrapped
+
+
+def accelerator(module):
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        _replace(module.Accelerator, name, _make_clip)
+
+
 def _tell_metrics(output):
     import json
     metrics = getattr(output, "metrics", None)
@@ -210,6 +226,7 @@ def _make_train(train):
         import os
         try:
             if loop.trainer(1):
+                _replace_overrides(type(self))
                 process.tell_source("transformers.Trainer")
                 process.tell(loop.probe, words.OUTPUT_DIR, os.path.abspath(self.args.output_dir))
         except Exception:
@@ -253,20 +270,30 @@ def _make_train_end(function):
 _running = False
 
 
-def running_trainer():
+def running_trainer(cls):
     global _running
     import sys
     _running = True
+    _replace_overrides(cls)
     _replace(sys.modules["transformers.trainer"].CallbackHandler, "on_train_end", _make_train_end)
 
 
+TRAINER = (("get_batch_samples", _make_data), ("training_step", _make_training_step),
+           ("evaluate", _around(words.EVALUATION)), ("predict", _around(words.EVALUATION)),
+           ("_save_checkpoint", _around(words.SAVE)), ("save_model", _around(words.SAVE)), ("log", _around(words.LOG)))
+
+
+def _replace_overrides(cls):
+    """What subclasses have put in front of the trainer's own."""
+    for part in cls.__mro__:
+        for name, make in TRAINER:
+            if name in vars(part):
+                _replace(part, name, make)
+
+
 def trainer(module):
-    cls = module.Trainer
-    for name, make in (("train", _make_train), ("get_batch_samples", _make_data), ("training_step", _make_training_step),
-                       ("evaluate", _around(words.EVALUATION)), ("predict", _around(words.EVALUATION)),
-                       ("_save_checkpoint", _around(words.SAVE)), ("save_model", _around(words.SAVE)),
-                       ("log", _around(words.LOG))):
-        _replace(cls, name, make)
+    _replace(module.Trainer, "train", _make_train)
+    _replace_overrides(module.Trainer)
     _replace(module.CallbackHandler, "on_epoch_begin", _make_epoch_begin)
 
 
@@ -286,5 +313,6 @@ PATCHES = {
     "torch.cuda.amp.grad_scaler": grad_scaler,
     "torch.serialization": _saves("save"),
     "safetensors.torch": _saves("save_file", "save_model"),
+    "accelerate.accelerator": accelerator,
     "transformers.trainer": trainer,
 }

@@ -10,10 +10,10 @@ from . import library
 
 # AL_PYTHON_FUNCTIONS and AL_PYTHON_OBJECTS of src/probe/python.h, in their order (a test compares them).
 FUNCTIONS = ("PyLong_AsLongLong", "PyLong_FromLongLong", "Py_IncRef", "Py_DecRef", "PyObject_CallFunctionObjArgs",
-             "PyObject_GetAttr", "PySequence_GetItem", "PyObject_Type", "PyErr_ExceptionMatches",
+             "PyObject_GetAttr", "PySequence_GetItem", "PyObject_GetItem", "PyDict_Next", "PyObject_Type", "PyErr_ExceptionMatches",
              "PyErr_Clear")
 OBJECTS = (None, True, False, list, tuple, dict, Exception, sys.intern("shape"), sys.intern("_dataset"),
-           sys.intern("_initialized"))
+           sys.intern("_initialized"), sys.intern("input_ids"))
 
 
 class _Python(ctypes.Structure):

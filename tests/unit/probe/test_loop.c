@@ -191,7 +191,7 @@ static void test_optimizers(void **state) {
 static void test_trainer(void **state) {
     (void)state;
     start();
-    loop.trainer = 1;
+    al_loop_trainer(&loop, 1);
     struct al_loop_move m;
     for (int i = 0; i < 2; i++) {
         m = (struct al_loop_move){0};
@@ -202,6 +202,10 @@ static void test_trainer(void **state) {
         al_loop_forward_end(&loop, &m); // a backward pass has closed it
         assert_int_equal(m.turn, 0);
     }
+    m = (struct al_loop_move){0};
+    assert_true(al_loop_clip_begin(&loop, &m));
+    assert_false(al_loop_clip_begin(&loop, &m)); // torch's own inside of an accelerator's
+    al_loop_clip_end(&loop, &m);
     assert_int_equal(optimizer(1), 8);
     m = (struct al_loop_move){0};
     assert_true(al_loop_enter(&loop, AL_IN_SAVE, &m));
@@ -211,6 +215,14 @@ static void test_trainer(void **state) {
     al_loop_leave(&loop, AL_IN_SAVE, &m);
     told(&m);
     assert_string_equal(line, "FfBb-FfBbOo|Ss");
+    al_loop_trainer(&loop, 1); // one inside of it
+    al_loop_trainer(&loop, -1);
+    assert_int_equal(optimizer(2), -1);
+    al_loop_trainer(&loop, -1);
+    al_loop_trainer(&loop, -1);
+    assert_int_equal(loop.trainer, 0);
+    al_loop_trainer(&loop, 1);
+    assert_int_equal(optimizer(2), 0); // another trainer's optimizer
 }
 
 // The GPU's own timeline hears of what it has to time, and the samples of a step have their limits.

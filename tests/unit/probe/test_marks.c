@@ -28,7 +28,7 @@ static void job_marks(struct collector *c) {
     REQUIRE(alula_probe_turn(turn(AL_IN_FORWARD, AL_IN_BACKWARD, AL_STEP_MICRO, 8)) == 1);
     REQUIRE(alula_probe_turn(turn(AL_IN_OPTIMIZER, -1, AL_STEP_DONE, UINT32_MAX)) == 1);
     REQUIRE(alula_probe_turn(turn(AL_IN_OPTIMIZER, AL_IN_DATA, AL_STEP_SKIPPED, 16)) == 1);
-    REQUIRE(alula_probe_turn(turn(AL_IN_DATA, -1, -1, 0)) == 1);
+    REQUIRE(alula_probe_turn(turn(AL_IN_DATA, -1, -1, 0) | 1ULL << AL_PROBE_TURN_LOOP) == 1);
     REQUIRE(alula_probe_steps() == 2);
 }
 
@@ -89,7 +89,7 @@ static void test_marks(void **state) {
     expect(&c, 11, AL_EVENT_PHASE_END, AL_IN_OPTIMIZER, 2, 0);
     expect(&c, 12, AL_EVENT_STEP, AL_STEP_SKIPPED, 2, 16);
     expect(&c, 13, AL_EVENT_PHASE_BEGIN, AL_IN_DATA, 3, 0);
-    expect(&c, 14, AL_EVENT_PHASE_END, AL_IN_DATA, 3, 0);
+    expect(&c, 14, AL_EVENT_PHASE_END, AL_IN_DATA, 3, 1);
     assert_int_equal(c.seen[4].at_ns, c.seen[5].at_ns);
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     assert_true(c.seen[0].at_ns <= c.seen[13].at_ns);

@@ -123,6 +123,24 @@ static void test_evaluation_save_and_log_are_apart(void **unused) {
     free(t);
 }
 
+// Behind a phase's end that says so goes on a trainer's own loop, inside of a step, too.
+static void test_a_trainers_own_loop_is_between(void **unused) {
+    (void)unused;
+    struct al_tally *t = malloc(sizeof *t);
+    al_tally_init(t);
+    begin(t, 100, AL_IN_FORWARD);
+    al_tally_event(t, 110 * MS, AL_EVENT_PHASE_END, AL_IN_FORWARD, -1, 1, 1);
+    begin(t, 130, AL_IN_BACKWARD);
+    end(t, 140, AL_IN_BACKWARD);
+    begin(t, 145, AL_IN_OPTIMIZER);
+    end(t, 150, AL_IN_OPTIMIZER);
+    step(t, 150, AL_STEP_DONE, 1, 1);
+    assert_int_equal(t->total.part_ns[AL_PART_BETWEEN], 20 * MS);
+    assert_int_equal(t->total.part_ns[AL_IN_OTHER], 5 * MS);
+    assert_sums(&t->total);
+    free(t);
+}
+
 static void test_lost_and_wild_records_do_no_harm(void **unused) {
     (void)unused;
     struct al_tally *t = malloc(sizeof *t);
@@ -233,6 +251,7 @@ int tally_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_time_belongs_to_the_innermost), cmocka_unit_test(test_states_of_steps),
         cmocka_unit_test(test_evaluation_save_and_log_are_apart), cmocka_unit_test(test_lost_and_wild_records_do_no_harm),
+        cmocka_unit_test(test_a_trainers_own_loop_is_between),
         cmocka_unit_test(test_gpu_time_is_a_partition_of_its_own), cmocka_unit_test(test_allocator_and_texts),
         cmocka_unit_test(test_a_tally_is_a_row_of_the_snapshot)};
     return cmocka_run_group_tests_name("tally", tests, NULL, NULL);
