@@ -9,7 +9,7 @@
 #include "store/writer.h"
 
 #define WAITING_MAX (1u << 18) // marks of one process that no commit has taken yet
-#define PROCESSES_MAX 65536u
+#define PROCESSES_MAX 4096u // each keeps up to a row in memory
 #define TEXT_MAX 8192u
 
 struct al_marked {
@@ -142,11 +142,10 @@ static int put_plain(struct al_writer *w, const struct al_marked *p, uint32_t co
     return result;
 }
 
-static int put_row(struct al_writer *w, struct al_marked *p) {
+static int write_row(struct al_writer *w, struct al_marked *p, uint32_t count) {
     struct al_buf b = AL_BUF_INIT;
     char *packed = NULL;
     size_t len = 0;
-    uint32_t count = al_marks_row(&p->marks);
     int result = al_marks_encode(&p->marks, count, w->start_ns, &b);
     if (!result)
         result = al_chunk_pack(b.data, b.len, &packed, &len);
@@ -156,6 +155,12 @@ static int put_row(struct al_writer *w, struct al_marked *p) {
         result = put_plain(w, p, count);
     free(packed);
     al_buf_free(&b);
+    return result;
+}
+
+static int put_row(struct al_writer *w, struct al_marked *p) {
+    uint32_t count = al_marks_row(&p->marks);
+    int result = count > p->written ? write_row(w, p, count) : 0; // else what came is for the next row
     if (result)
         return result;
     w->stats.marks += count - p->written;

@@ -7,7 +7,7 @@
 #include "store/marks.h"
 #include "store/reader.h"
 
-#define PROCESSES_MAX 65536u
+#define PROCESSES_MAX 4096u // each keeps a row of 80 KiB in memory
 #define ROW_BYTES_MAX (4u << 20) // before compression: a full row has 130 KiB, and its texts 64
 
 struct stream {
@@ -21,6 +21,8 @@ struct stream {
 struct streams {
     struct stream *list;
     uint32_t count, cap;
+    struct stream **heap; // those that have more, the earliest on top
+    uint32_t waiting;
     sqlite3_stmt *rows;
 };
 
@@ -30,7 +32,7 @@ static int32_t number_of(int64_t v) {
 
 static int add_stream(struct streams *all, sqlite3_stmt *st) {
     if (all->count == PROCESSES_MAX)
-        return AL_E_TOOBIG;
+        return AL_E_TOOBIG; // what was not written so
     if (all->count == all->cap) {
         uint32_t cap = all->cap ? 2 * all->cap : 16;
         struct stream *wider = realloc(all->list, cap * sizeof *wider);
@@ -103,14 +105,37 @@ static int next_row(struct al_store *s, struct streams *all, struct stream *from
     return 0;
 }
 
-static struct stream *earliest(struct streams *all) {
-    struct stream *found = NULL;
-    for (uint32_t i = 0; i < all->count; i++) {
-        struct stream *p = &all->list[i];
-        if (!p->ended && (!found || p->marks.list[p->next].at_ns < found->marks.list[found->next].at_ns))
-            found = p;
+static bool is_before(const struct stream *a, const struct stream *b) {
+    int64_t x = a->marks.list[a->next].at_ns, y = b->marks.list[b->next].at_ns;
+    return x != y ? x < y : a->process < b->process;
+}
+
+static void sift(struct streams *all, uint32_t at) {
+    for (uint32_t least = at;; at = least) {
+        for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < all->waiting; child++)
+            if (is_before(all->heap[child], all->heap[least]))
+                least = child;
+        if (least == at)
+            return;
+        struct stream *other = all->heap[at];
+        all->heap[at] = all->heap[least];
+        all->heap[least] = other;
     }
-    return found;
+}
+
+static int begin_all(struct al_store *s, struct streams *all) {
+    int result = 0;
+    all->heap = calloc(all->count ? all->count : 1, sizeof(struct stream *));
+    if (!all->heap)
+        return AL_E_NOMEM;
+    for (uint32_t i = 0; i < all->count && !result; i++) {
+        result = next_row(s, all, &all->list[i]);
+        if (!result && !all->list[i].ended)
+            all->heap[all->waiting++] = &all->list[i];
+    }
+    for (uint32_t i = all->waiting / 2; i-- > 0;)
+        sift(all, i);
+    return result;
 }
 
 static int hand_over(const struct stream *p, al_store_mark_fn *fn, void *user) {
@@ -127,16 +152,21 @@ int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user) {
     if (s->schema < AL_STORE_SCHEMA_RANKS)
         return 0;
     int result = open_streams(s, &all);
-    for (uint32_t i = 0; i < all.count && !result; i++)
-        result = next_row(s, &all, &all.list[i]);
-    for (struct stream *p; !result && (p = earliest(&all));) {
+    if (!result)
+        result = begin_all(s, &all);
+    while (!result && all.waiting) {
+        struct stream *p = all.heap[0];
         result = hand_over(p, fn, user);
         if (!result && ++p->next == p->marks.count)
             result = next_row(s, &all, p);
+        if (p->ended)
+            all.heap[0] = all.heap[--all.waiting];
+        sift(&all, 0);
     }
     for (uint32_t i = 0; i < all.count; i++)
         al_marks_done(&all.list[i].marks);
     (void)sqlite3_finalize(all.rows);
+    free(all.heap);
     free(all.list);
     return result;
 }

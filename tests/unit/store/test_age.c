@@ -79,6 +79,13 @@ static void test_levels(void **state) {
     assert_int_equal(now->proc_count, 1);
     assert_int_equal(now->procs[0].start_ticks, 99);
     assert_int_equal(now->realtime_ns, 1795953600 * S + minute);
+    double share = 0;
+    for (int i = from; i < from + 120; i++)
+        share += (i / 4 % 10) / 16.0;
+    assert_int_equal(now->rank_count, 1);
+    assert_string_equal(now->ranks[0].source, "torch.optim hook");
+    assert_true(fabs(now->ranks[0].m[AL_RANK_SHARE_DATA].num - share / 120) < 0.02); // of the rows, one a change
+    assert_in_range((int)now->ranks[0].m[AL_RANK_STEP].num, (from + 116) / 4, (from + 119) / 4);
     assert_int_equal(al_store_damage(s, NULL), 0);
     al_store_free(s);
     al_snapshot_free(now);

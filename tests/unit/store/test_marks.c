@@ -233,6 +233,32 @@ static void test_without_a_tick(void **state) {
     free(l);
 }
 
+// Marks go with the rest when they are older than what is kept; what an idle process says next is not lost with them.
+static void test_old_marks_are_forgotten(void **state) {
+    const struct al_store_options o = {.path = made_path(state, "x.alula"), .block_ns = 20 * S, .plain_ns = 20 * S,
+                                       .full_ns = 60 * S, .coarse_ns = 100 * S, .keep_ns = 200 * S};
+    const struct al_store_process busy = {4300, 77, 0, 0, 2}, silent = {4301, 78, 1, 1, 2};
+    struct al_sink *sink = NULL;
+    assert_int_equal(al_store_writer(&o, &sink, NULL), 0);
+    put(sink, &silent, 7000 * S, AL_EVENT_STEP, 0, -1, 1, 8);
+    for (int i = 0; i < 2000; i++) {
+        for (int k = 0; k < 10; k++)
+            put(sink, &busy, 7000 * S + i * TICK + k * MS, AL_EVENT_STEP, 0, -1, i * 10 + k, 8);
+        tick(sink, i);
+        if (i % 20 == 19)
+            assert_int_equal(al_store_commit(sink), 0);
+    }
+    put(sink, &silent, 7000 * S + 2000 * TICK, AL_EVENT_STEP, 0, -1, 2, 8);
+    assert_int_equal(al_store_close(sink, NULL), 0);
+    struct list *l = read_all(o.path, 0);
+    assert_in_range(l->count, 4000, 8000);
+    assert_in_range(l->mark[0].at_ns, 600 * S, 800 * S);
+    assert_int_equal(l->mark[l->count - 2].a, 19999);
+    assert_int_equal(l->who[l->count - 1].pid, 4301);
+    assert_int_equal(l->mark[l->count - 1].a, 2);
+    free(l);
+}
+
 static void test_damage_costs_a_row(void **state) {
     const char *path = made_path(state, "x.alula");
     const struct al_store_process who = {4300, 77, 0, 0, 1};
@@ -283,6 +309,6 @@ static void test_wild_bytes(void **state) {
 int test_marks(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, made_folder, made_folder_gone)
     const struct CMUnitTest tests[] = {T(test_both_ways),      T(test_bytes_of_a_step),    T(test_kill),
-                                       T(test_without_a_tick), T(test_damage_costs_a_row), cmocka_unit_test(test_wild_bytes)};
+                                       T(test_without_a_tick), T(test_old_marks_are_forgotten), T(test_damage_costs_a_row), cmocka_unit_test(test_wild_bytes)};
     return cmocka_run_group_tests_name("marks", tests, NULL, NULL);
 }
