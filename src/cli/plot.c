@@ -20,7 +20,7 @@
 #define CHANGE_SAMPLES 4000 // longer series are averaged to this many for the search
 #define CHANGE_SHORTEST 5
 
-enum whose { WHOSE_GPU, WHOSE_NODE, WHOSE_PROC, WHOSE_MEMORY, WHOSE_ROW };
+enum whose { WHOSE_GPU, WHOSE_NODE, WHOSE_PROC, WHOSE_MEMORY, WHOSE_ROW, WHOSE_RANK };
 
 struct plot {
     const char *path, *metric, *gpus, *from, *to, *svg, *csv;
@@ -39,8 +39,8 @@ struct plot {
 static const char help[] =
     "Usage: alula plot FILE [--metric NAME] [--gpu GPU | --pid PID] [options]\n"
     "Draws one metric of a recording over time, and tells its trend and where its level changes.\n\n"
-    "  --metric NAME     a metric of a GPU or the node (default memory_used_bytes), or with --pid of a process (default\n"
-    "                    memory_bytes: its GPU memory); alula help --metrics lists them\n"
+    "  --metric NAME     a metric of a GPU or the node (default memory_used_bytes), or with --pid of a process or\n"
+    "                    rank (default memory_bytes: its GPU memory); alula help --metrics lists them\n"
     "  --gpu GPU         index, UUID or PCI id; default: the first\n"
     "  --pid PID         a process\n"
     "  --from, --to TIME only this part: 10min, -10min (from the end), 12:30, 2026-11-29T12:30:15 (UTC)\n"
@@ -51,6 +51,7 @@ static const char help[] =
     "Examples:\n"
     "  alula plot run.alula --pid 4300\n"
     "  alula plot run.alula --metric power_watts --gpu 3 --svg power.svg\n"
+    "  alula plot run.alula --metric step_seconds --pid 4300\n"
     "  alula plot run.alula --metric memory_bytes --pid 4300 --csv - | head\n"
     "\nExit status: 0; 2 bad option; 5 no such file, GPU, process or metric; 6 not a recording, newer, or damaged.\n";
 
@@ -88,7 +89,8 @@ static bool find_metric(struct plot *p) {
             p->unit = AL_UNIT_RATIO;
             return true;
         }
-    return find(al_proc_metric_table, AL_PROC_METRIC_COUNT, p->metric, WHOSE_PROC, p);
+    return find(al_proc_metric_table, AL_PROC_METRIC_COUNT, p->metric, WHOSE_PROC, p) ||
+           find(al_rank_metric_table, AL_RANK_METRIC_COUNT, p->metric, WHOSE_RANK, p);
 }
 
 static struct al_value row_value(const struct plot *p, const struct al_snapshot *s) {
@@ -120,6 +122,10 @@ static struct al_value value_of(const struct plot *p, const struct al_snapshot *
     case WHOSE_PROC:
         if (al_snapshot_proc(s, (pid_t)p->pid))
             return al_snapshot_proc(s, (pid_t)p->pid)->m[p->index];
+        break;
+    case WHOSE_RANK:
+        if (al_snapshot_rank(s, (pid_t)p->pid))
+            return al_snapshot_rank(s, (pid_t)p->pid)->m[p->index];
         break;
     }
     return al_value_none(AL_STATUS_UNREAD);
@@ -322,7 +328,7 @@ static int check(struct plot *p, int argc, char **argv) {
         p->metric = p->pid ? "memory_bytes" : "memory_used_bytes";
     if (!find_metric(p)) {
         al_cli_error("--metric %s: no metric of a %s; alula help --metrics lists them", p->metric,
-                     p->pid ? "process" : "GPU or the node");
+                     p->pid ? "process or rank" : "GPU or the node");
         return al_error_exit_status(AL_E_NOENT);
     }
     if (p->pid)

@@ -166,3 +166,12 @@ def test_info_names_ranks(alula, recorded):
     assert [(r["pid"], r["rank"], r["local_rank"], r["world_size"], r["source"]) for r in info["ranks"]] == [
         (4300, 0, 0, 2, "torch.optim hook")]
     assert "rank 0 of 2  pid 4300  torch.optim hook" in alula("info", recorded).stdout
+
+
+@needs_store
+def test_a_rank_s_figure_is_plotted(alula, recorded):
+    got = alula("plot", recorded, "--metric", "step", "--pid", 4300, "--csv", "-")
+    values = [float(row["value"]) for row in csv.DictReader(line for line in got.stdout.splitlines() if not line.startswith("#"))]
+    assert got.returncode == 0 and values[0] == 1 and values[-1] == 40 and values == sorted(values)
+    got = alula("plot", recorded, "--metric", "step", "--pid", 4301)
+    assert got.returncode == 5 and "nothing recorded of step of pid 4301" in got.stderr
