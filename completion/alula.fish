@@ -57,7 +57,8 @@ complete -c alula -n '__alula_is top' -l keys -x
 
 complete -c alula -n '__alula_is watch' -l compat
 complete -c alula -n '__alula_is watch attach record' -l for -x
-complete -c alula -n '__alula_is watch run attach replay' -l fail-on -x -a 'info warning critical'
+complete -c alula -n '__alula_is watch replay' -l fail-on -x -a 'info warning critical'
+complete -c alula -n '__alula_is run attach' -l fail-on -x -a 'info warning critical leak data_wait communication'
 complete -c alula -n '__alula_is watch run attach' -l model-size -x
 complete -c alula -n '__alula_is watch run attach record replay' -l quiet
 complete -c alula -n '__alula_is watch run attach report' -l verbose
@@ -74,6 +75,7 @@ complete -c alula -n '__alula_is run attach' -l tensorboard
 complete -c alula -n '__alula_is run attach' -l record -r -F
 complete -c alula -n '__alula_is attach' -l wait -x
 complete -c alula -n '__alula_is attach' -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is run' -l soak -x
 complete -c alula -n '__alula_is run attach' -l preset -x -a debug
 complete -c alula -n '__alula_is ask' -a 'memory-summary empty-cache'
 complete -c alula -n '__alula_is ask' -l timeout -x

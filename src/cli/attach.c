@@ -35,7 +35,8 @@ static const char help[] =
     "                      folder: runs/alula in the output folder, beside what the trainer writes\n"
     "  --record FILE       the recording goes there; default: run.alula in the output folder (alula report run.alula)\n"
     "  --no-record         no recording\n"
-    "  --fail-on LEVEL     exit with status 3 when a finding of this level or above was raised (info, warning, critical)\n"
+    "  --fail-on WHAT      exit with status 3 when this was found: a level or above (info, warning, critical), leak (memory\n"
+    "                      that is kept), rules by name (data_wait,communication ...)\n"
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
     "  --empty-cache-above SIZE|SHARE  call torch.cuda.empty_cache() at a step's end when that much is held and unused,\n"
     "                      at most once a minute; each time it says what came back and what it cost (off by default)\n"
@@ -347,9 +348,8 @@ static int attach(struct attach *t) {
     say_left(t);
     al_run_finish(r);
     al_attach_free(&t->them);
-    int level = r->device.level > r->level ? r->device.level : r->level;
     // A driver that hangs keeps its thread: nothing is freed under it.
-    _exit(r->fail_on >= 0 && level >= r->fail_on ? STATUS_FINDING : 0);
+    _exit(r->failed ? STATUS_FINDING : 0);
 }
 
 static int parse(struct attach *t, int argc, char **argv) {

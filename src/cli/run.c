@@ -16,6 +16,7 @@
 #include "host/command.h"
 #include "launch/end.h"
 
+#define SOAK_MOST (1000 * 86400.0)
 // alula's own failures, as env, nohup and timeout answer.
 enum { STATUS_FAILED = 125, STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_FINDING = 3 };
 
@@ -30,8 +31,10 @@ static const char help[] =
     "                      folder: runs/alula in the output folder, beside what the trainer writes\n"
     "  --record FILE       the recording goes there; default: run.alula in the output folder (alula report run.alula)\n"
     "  --no-record         no recording\n"
-    "  --fail-on LEVEL     exit with status 3 when COMMAND exits 0 but a finding of this level or above was raised\n"
-    "                      (info, warning, critical)\n"
+    "  --fail-on WHAT      exit with status 3 when COMMAND exits 0 but this was found: a level or above (info, warning,\n"
+    "                      critical), leak (memory that is kept), rules by name (data_wait,communication ...)\n"
+    "  --soak TIME         COMMAND again and again until the time is over (then SIGTERM), judging the memory of each run;\n"
+    "                      it stops at a run that fails\n"
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
     "  --empty-cache-above SIZE|SHARE  call torch.cuda.empty_cache() at a step's end when that much is held and unused,\n"
     "                      at most once a minute; each time it says what came back and what it cost (off by default)\n"
@@ -49,11 +52,12 @@ static const char examples[] =
     "\nExamples:\n"
     "  alula run -- python train.py\n"
     "  alula run --log-every 10 -- swift sft --model Qwen/Qwen2.5-7B-Instruct --output_dir output ...\n"
+    "  alula run --soak 6h --fail-on leak -- python train.py\n"
     "  alula run --output-dir . -- torchrun --nproc_per_node 8 train.py\n"
     "\nExit status: COMMAND's (its signal is raised again); 125 alula failed (bad options too), 126 COMMAND cannot be run,\n"
     "127 not found; 3 a finding of --fail-on.\n";
 
-enum { OPT_OUTPUT = 1, OPT_LOG, OPT_TENSORBOARD, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON,
+enum { OPT_OUTPUT = 1, OPT_LOG, OPT_TENSORBOARD, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON, OPT_SOAK,
        OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE,
        OPT_EMPTY_CACHE };
 const struct option al_run_options[] = {
@@ -63,6 +67,7 @@ const struct option al_run_options[] = {
     {"record", required_argument, NULL, OPT_RECORD},
     {"no-record", no_argument, NULL, OPT_NO_RECORD},
     {"fail-on", required_argument, NULL, OPT_FAIL_ON},
+    {"soak", required_argument, NULL, OPT_SOAK},
     {"model-size", required_argument, NULL, OPT_MODEL},
     {"preset", required_argument, NULL, OPT_PRESET},
     {"quiet", no_argument, NULL, OPT_QUIET},
@@ -93,6 +98,16 @@ static int take_model_size(double *ret, const char *argument) {
     return 0;
 }
 
+static int take_soak(struct al_run *r, const char *argument) {
+    double seconds;
+    if (strcmp(r->name, "run") != 0)
+        return usage_error("--soak is for alula run%s", "");
+    if (al_unit_parse(argument, AL_UNIT_SECONDS, &seconds) || !(seconds >= 1 && seconds <= SOAK_MOST))
+        return usage_error("--soak %s: expected a time from 1s to 1000d, such as 6h", argument);
+    r->soak.length_ns = (int64_t)(seconds * 1e9);
+    return 0;
+}
+
 int al_run_take_option(struct al_run *r, int option, const char *argument) {
     switch (option) {
     case OPT_OUTPUT: r->output_dir = argument; return *argument ? 0 : usage_error("--output-dir: a folder%s", "");
@@ -107,8 +122,10 @@ int al_run_take_option(struct al_run *r, int option, const char *argument) {
     case OPT_RECORD: r->record.named = argument; return 0;
     case OPT_NO_RECORD: r->record.off = true; return 0;
     case OPT_FAIL_ON:
-        r->fail_on = al_level_from_word(argument);
-        return r->fail_on < 0 ? usage_error("--fail-on %s: expected info, warning or critical", argument) : 0;
+        return al_run_fail_on(r, argument)
+                   ? usage_error("--fail-on %s: expected info, warning, critical, leak, or names of rules as in the report", argument)
+                   : 0;
+    case OPT_SOAK: return take_soak(r, argument);
     case OPT_MODEL: return take_model_size(&r->model_size, argument);
     case OPT_PRESET:
         if (strcmp(argument, "debug") != 0)
@@ -181,7 +198,6 @@ int al_run_prepare(struct al_run *r) {
     r->book.job.start_realtime_ns = al_realtime_ns();
     r->book.job.cpus = al_end_cpus();
     r->oom_known = al_end_oom_kills(0, &r->oom_start) == 0;
-    r->level = -1;
     find_probe(r);
     return 0;
 }
@@ -227,6 +243,7 @@ void al_run_tick(struct al_run *r, int64_t now_ns) {
     al_run_board_tick(r, now_ns);
     al_run_tensorboard(r, false);
     al_run_log(r, now_ns, false);
+    al_run_soak_tick(r, now_ns);
 }
 
 static void watch(struct al_run *r) {
@@ -240,6 +257,7 @@ static void watch(struct al_run *r) {
         al_run_accept(r, now);
         al_run_ask_tick(r, now);
         if (told) {
+            r->told_signal = told;
             // The job may be killed before it is done: what is known now is kept.
             al_run_drain(r);
             r->record.keep_ns = 0;
@@ -265,6 +283,7 @@ void al_run_finish(struct al_run *r) {
     al_run_report(r, true);
     al_run_say_end(r);
     al_run_ask_stop(r);
+    al_run_soak_tell(r);
     al_run_board_stop();
     al_run_record_close(r);
     al_run_tensorboard_close(r);
@@ -297,9 +316,11 @@ static int run(struct al_run *r) {
     watch(r);
     al_run_finish(r);
     al_job_done(&r->job);
-    int level = r->device.level > r->level ? r->device.level : r->level;
-    if (r->job.status == 0 && r->fail_on >= 0 && level >= r->fail_on)
+    bool fine = r->job.status == 0 || r->soak.asked;
+    if (fine && r->failed)
         _exit(STATUS_FINDING);
+    if (fine)
+        _exit(0);
     al_job_exit_as(&r->job);
 }
 
@@ -325,7 +346,7 @@ int al_cmd_run(int argc, char **argv) {
         status = usage_error("run: name the command, as in alula run -- python train.py%s", "");
     if (!status) {
         r->argv = argv + optind;
-        status = run(r);
+        status = r->soak.length_ns ? al_run_soak(r, run) : run(r);
     }
     free(r);
     // What a user would take for the command's own status is never given for alula's.

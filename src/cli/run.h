@@ -13,6 +13,7 @@
 #include "cli/run_device.h"
 #include "cli/run_outputs.h"
 #include "cli/run_record.h"
+#include "cli/run_soak.h"
 #include "job/book.h"
 #include "launch/job.h"
 #include "launch/link.h"
@@ -44,7 +45,9 @@ struct al_run {
     bool elsewhere; // attached: what it calls its folders is not what alula calls them
     const char *output_dir;
     bool quiet, verbose;
-    int fail_on;
+    int fail_on;            // --fail-on: least level, -1 none
+    const char *fail_rules; // the whole of it: rules too; NULL
+    _Atomic bool failed, leak; // a finding of it was raised; host memory leaks, by the rules on processes
     uint64_t log_every;
 
     char *const *argv;
@@ -68,9 +71,9 @@ struct al_run {
     struct al_run_record record;
     struct al_run_told told[AL_STEPS_VERDICTS];
     uint32_t told_count;
-    int level; // highest of the step findings, -1 none
     struct al_run_tensorboard tensorboard;
     struct al_run_log log;
+    struct al_run_soak soak;
     char written[4200]; // folder of the report; "" none
 };
 

@@ -56,8 +56,10 @@ static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const s
     pthread_mutex_lock(&r->lock);
     bool ours = concerns_job(r, s, f);
     pthread_mutex_unlock(&r->lock);
-    if (ours && f->phase != AL_PHASE_ENDED && (int)f->level > d->level)
-        d->level = (int)f->level;
+    if (ours && f->phase != AL_PHASE_ENDED && al_run_fails_on(r, f))
+        r->failed = true;
+    if (ours && f->phase != AL_PHASE_ENDED && al_run_is_leak(f))
+        r->leak = true;
     if (ours && !r->quiet && f->phase != AL_PHASE_UPDATED) {
         struct al_buf b = AL_BUF_INIT;
         al_buf_str(&b, "alula: ");
@@ -178,7 +180,6 @@ void al_run_device_start(struct al_run *r) {
     d->sink.ops = r->record.store ? &record_ops : &device_ops;
     d->run = r;
     d->color = al_cli_use_color(&r->options, stderr);
-    d->level = -1;
     al_book_device_missing(&r->book, "the driver had not answered before the job ended");
     struct sigaction wake = {.sa_handler = on_wake};
     (void)sigaction(WAKE, &wake, NULL);

@@ -16,7 +16,6 @@ struct al_run_device {
     bool started;
     bool joined;
     _Atomic int stop;
-    _Atomic int level; // highest of the findings so far, -1 none
     bool hangs; // left alone in a driver call
     // of the thread
     struct al_run *run;

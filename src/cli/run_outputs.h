@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beside the job: TensorBoard's scalars, and the log that the trainer itself keeps.
+// Beside the job: what fails the run, TensorBoard's scalars, and the log that the trainer itself keeps.
 #ifndef AL_CLI_RUN_OUTPUTS_H
 #define AL_CLI_RUN_OUTPUTS_H
 
@@ -7,7 +7,14 @@
 #include "host/trainlog.h"
 #include "tally/tally.h"
 
+struct al_finding;
 struct al_run;
+
+// ---- run_fail.c: --fail-on ----
+
+int al_run_fail_on(struct al_run *r, const char *argument); // AL_E_INVALID
+bool al_run_is_leak(const struct al_finding *f);
+bool al_run_fails_on(const struct al_run *r, const struct al_finding *f);
 
 // ---- run_tensorboard.c ----
 

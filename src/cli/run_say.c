@@ -64,8 +64,8 @@ void al_run_judge(struct al_run *r, bool live) {
         if (verdicts[i].verdict != AL_VERDICT_FINDING)
             continue;
         // What the recent steps show counts for --fail-on only if the whole run shows it too.
-        if (!live && (int)f->level > r->level)
-            r->level = (int)f->level;
+        if (!live && al_run_fails_on(r, f))
+            r->failed = true;
         if (told_before(r, &verdicts[i]))
             continue;
         al_run_record_note(r, f);
@@ -80,7 +80,8 @@ void al_run_say_end(struct al_run *r) {
     struct al_buf b = AL_BUF_INIT;
     al_run_judge(r, false);
     pthread_mutex_lock(&r->lock);
-    al_book_post_mortem(&r->book, &b);
+    if (!r->soak.asked)
+        al_book_post_mortem(&r->book, &b);
     if (!r->quiet)
         al_book_say_summary(&r->book, r->verbose, &b);
     pthread_mutex_unlock(&r->lock);
