@@ -20,6 +20,16 @@ static struct al_tally_epoch *row_of(struct al_tally_host *h, int64_t epoch, int
     return e;
 }
 
+static void read_at(struct al_floor *f, struct al_tally_host_reading *r, int64_t step, int64_t value) {
+    if (r->waits && step > r->step)
+        al_floor_push(f, r->step, (double)r->value);
+    // Of several within one step the lowest counts.
+    if (!r->waits || step > r->step || value < r->value)
+        r->value = value;
+    r->waits = true;
+    r->step = step;
+}
+
 void al_tally_host_event(struct al_tally *t, uint16_t code, int32_t moment, int64_t value, int64_t number) {
     struct al_tally_host *h = &t->host;
     if (code >= AL_HOST_COUNT || value < 0)
@@ -39,9 +49,9 @@ void al_tally_host_event(struct al_tally *t, uint16_t code, int32_t moment, int6
     if (moment != AL_HOST_AT_TICK || !al_tally_steps(t))
         return;
     if (code == AL_HOST_ANON)
-        al_floor_push(&h->anon, number, (double)value);
+        read_at(&h->anon, &h->anon_read, number, value);
     if (code == AL_HOST_WORKERS_ANON)
-        al_floor_push(&h->workers_anon, number, (double)value);
+        read_at(&h->workers_anon, &h->workers_read, number, value);
 }
 
 static bool shared_once(const struct al_tally_epoch *e) {

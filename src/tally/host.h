@@ -21,6 +21,12 @@ struct al_tally_host {
     bool known[AL_HOST_COUNT];
     int64_t first[AL_HOST_COUNT], last[AL_HOST_COUNT], most[AL_HOST_COUNT];
     struct al_floor anon, workers_anon; // over the steps, since training began
+    // The latest readings, which count once a later step has ended: what is read behind the last one, when the job lets go
+    // of everything, is no floor of training.
+    struct al_tally_host_reading {
+        bool waits;
+        int64_t step, value;
+    } anon_read, workers_read;
     uint32_t epoch_count;
     uint64_t epochs_left_out;
     struct al_tally_epoch epoch[AL_TALLY_EPOCHS];
