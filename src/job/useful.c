@@ -58,7 +58,7 @@ void al_book_useful(const struct al_book *book, struct al_report_useful *ret) {
     ret->peak = peak;
     ret->mfu_known = m.mfu_known;
     ret->mfu = m.ratio;
-    ret->missing = m.flops_known && !m.mfu_known ? why : m.missing;
+    ret->missing = m.flops_known && !peak ? why : m.missing;
 }
 
 static void put_count(struct al_buf *b, double value) {

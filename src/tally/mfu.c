@@ -49,7 +49,10 @@ void al_mfu(const struct al_tally *const *tallies, uint32_t count, double second
         return;
     ret->flops_known = true;
     ret->flops_per_second = ret->tokens_per_second * (4 * ret->parameters + 2 * ret->trainable);
-    ret->mfu_known = peak > 0;
     ret->ratio = peak > 0 ? ret->flops_per_second / peak : 0;
-    ret->missing = peak > 0 ? NULL : "the peak of the job's GPUs is not known";
+    ret->mfu_known = peak > 0 && ret->ratio <= 1;
+    // More than there is: a GPU was not seen, or tokens are passed through a part of the model alone.
+    ret->missing = ret->mfu_known ? NULL
+                   : peak > 0     ? "it would be above the GPUs' peak: not all of the model or of the GPUs is as it seems"
+                                  : "the peak of the job's GPUs is not known";
 }

@@ -130,12 +130,12 @@ def test_mfu_beside_utilisation(fake, standin, tmp_path):
     scene = tmp_path / "scene"
     scene.write_text(A100)
     got, report = fake("--steps", 60, "--forward", 0.02, "--memory", 1, "--tokens", 4096, "--model",
-                       "parameters=7615616512 trainable=20185088 dtype=bfloat16",
+                       "parameters=76156165 trainable=2018508 dtype=bfloat16",
                        env={"ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(scene)})
     told = report["alula"]["throughput"]
     seconds = report["alula"]["ranks"][0]["host_timeline"]["wall_seconds"]
     assert told["tokens"] == 60 * 4096 and told["tokens_per_second"] == pytest.approx(60 * 4096 / seconds)
-    flops = told["tokens_per_second"] * (4 * 7615616512 + 2 * 20185088)
+    flops = told["tokens_per_second"] * (4 * 76156165 + 2 * 2018508)
     assert told["model_flops_per_second"] == pytest.approx(flops)
     assert told["peak_flops_per_second"] == 312e12 and told["mfu_ratio"] == pytest.approx(flops / 312e12)
     assert told["confidence"] == "inferred" and told["missing"] is None and "4 x parameters" in told["mfu_formula"]
@@ -163,3 +163,27 @@ def test_advice_in_the_options_of_ms_swift(fake):
     advice = rules["data_wait"]["advice"]
     assert "--dataloader_num_workers" in advice or "more workers will not help" in advice
     assert "--dataloader_prefetch_factor 4" in advice
+
+
+# --- the documents' case --------------------------------------------------------------------------------------------
+
+S130 = pathlib.Path(__file__).parents[1] / "golden" / "s130"  # made by hand: an A100 with a LoRA of 7 B, at 62 % and repaired
+
+
+def test_the_case_of_the_documents(alula):
+    """Its baseline holds together, and compared with the repaired run it gives the documents' table."""
+    before, after = (json.loads((S130 / f"{name}.json").read_text()) for name in ("before", "after"))
+    for report in (before, after):
+        timeline = report["alula"]["ranks"][0]["host_timeline"]
+        assert sum(timeline["seconds"].values()) == pytest.approx(timeline["wall_seconds"])
+        assert report["alula"]["device"]["gpus"][0]["name"] == "NVIDIA A100-SXM4-40GB"
+        assert 0.2 < report["alula"]["throughput"]["mfu_ratio"] < 0.5
+    findings = [v["rule"] for v in before["alula"]["verdicts"] if v["verdict"] == "finding"]
+    assert findings == ["settings", "host_bound"]
+    assert not [v for v in after["alula"]["verdicts"] if v["verdict"] == "finding"]
+    got = alula("compare", S130 / "before.json", S130 / "after.json")
+    assert got.returncode == 0
+    for row in (r"GPU utilisation +61.8 % +86.5 % +\+40.0 % +better", r"steps a second +0.2750 +0.3920 +\+42.5 % +better",
+                r"waiting for data +8.0 % +3.0 % +-62.5 % +better", r"MFU +30.2 % +43.0 % +\+42.5 % +better"):
+        assert re.search(row, got.stdout), got.stdout
+    assert re.search(r"a: the GPUs were busy 61.8 % of the time; the other 38.2 %: .*within the step's own work", got.stdout)

@@ -66,6 +66,8 @@ static void test_the_formula_is_6n_and_4n(void **unused) {
     m = of(full, 2, 0);
     assert_true(m.flops_known && !m.mfu_known);
     assert_non_null(strstr(m.missing, "peak"));
+    m = of(full, 2, 1e5);
+    assert_true(!m.mfu_known && strstr(m.missing, "above"));
     tokens(lora, 50);
     step(lora, 10, AL_STEP_DONE);
     assert_true(of(lora, 2, 1e6).flops_per_second == 25 * 4000);
