@@ -47,7 +47,7 @@ bool al_book_trainer_log(const struct al_book *book, struct al_report_log *ret) 
                                   .damaged = l->damaged};
     if (t && t->done && t->total.wall_ns > 0)
         ret->measured_steps_per_second = (double)t->done * 1e9 / (double)t->total.wall_ns;
-    if (!isnan(ret->steps_per_second) && ret->measured_steps_per_second > 0) {
+    if (t && !isnan(ret->steps_per_second) && ret->measured_steps_per_second > 0) {
         ret->difference = ret->steps_per_second / ret->measured_steps_per_second - 1;
         ret->explanation = explain(l, t, ret->difference);
     }
