@@ -54,6 +54,7 @@ void child_end(pid_t child);
 
 int marks_suite(void);
 int manners_suite(void);
+int hosts_suite(void);
 int loop_suite(void);
 
 #endif

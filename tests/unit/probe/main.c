@@ -2,5 +2,5 @@
 #include "collector.h"
 
 int main(void) {
-    return marks_suite() + manners_suite() + loop_suite() ? 1 : 0;
+    return marks_suite() + manners_suite() + hosts_suite() + loop_suite() ? 1 : 0;
 }
