@@ -40,6 +40,9 @@ static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
 // On a node that others use too, their troubles are not this job's.
 static bool concerns_job(const struct al_run *r, const struct al_snapshot *s, const struct al_finding *f) {
     pid_t job = r->job.pid;
+    // Of a rank's host memory the rule on its steps tells, which knows them.
+    if (strcmp(f->rule, "host_memory") == 0 && al_book_leader(&r->book))
+        return false;
     if (f->pid > 0)
         return al_end_descends(f->pid, job);
     if (f->job > 0)

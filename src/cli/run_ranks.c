@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "cli/run.h"
 #include "host/memory.h"
+#include "job/memory.h"
 #include "job/say.h"
 #include "launch/end.h"
 
@@ -140,16 +141,20 @@ static void drain(struct al_run *r, struct al_run_rank *k, bool leads, struct ba
     take_own(k, b);
     al_tally_lost(t, al_ring_reader_lost(k->ring) + b->dropped);
     sort(b);
+    bool epoch_read = false;
     for (size_t i = 0; i < b->count; i++) {
         const struct al_mark *e = &b->marks[i];
         al_tally_event(t, e->at_ns, e->kind, e->code, e->device, e->a, e->b);
         k->epoch_due |= e->kind == AL_EVENT_EPOCH;
+        epoch_read |= e->kind == AL_EVENT_HOST && e->device == AL_HOST_AT_EPOCH;
         if (e->kind == AL_EVENT_ANSWER)
             al_run_answer(r, k, e, lines);
         if (e->kind == AL_EVENT_STEP && e->code != AL_STEP_MICRO && r->log_every && leads &&
             al_tally_steps(t) % r->log_every == 0)
             al_book_say_step(&r->book, k->book, lines);
     }
+    if (epoch_read && leads && !r->quiet)
+        al_book_say_epoch(k->book, lines);
     al_run_record_marks(r, k->book, b->marks, b->count);
 }
 

@@ -20,11 +20,11 @@ bool al_steps_epoch_is_warm_up(const struct al_tally_host *h, uint32_t i) {
 }
 
 // The first epoch fills caches, starts workers and makes the optimizer's state: it is shown, not judged.
-static void look_at_epochs(struct host *x) {
+static void look_at_epochs(struct host *x, bool live) {
     const struct al_tally_host *h = &x->tally->host;
     double growth;
     x->epoch = -1;
-    for (uint32_t i = 0; i + 1 < h->epoch_count; i++)
+    for (uint32_t i = 0; i + live < h->epoch_count; i++)
         if (!al_steps_epoch_is_warm_up(h, i) && al_tally_epoch_growth(h, i, &growth) &&
             growth > x->set->training_epoch_growth_above) {
             x->epoch = (int32_t)i;
@@ -95,7 +95,7 @@ static void judge(struct host *x, bool live, struct al_steps_verdict *v) {
     }
     x->own = al_steps_growth(x->set, live, &h->anon, above);
     x->workers = al_steps_growth(x->set, live, &h->workers_anon, above);
-    look_at_epochs(x);
+    look_at_epochs(x, live);
     if (x->own.rises || x->workers.rises || x->epoch >= 0)
         tell(x, v);
     else if (!x->own.enough)

@@ -119,33 +119,6 @@ static void put_gpu_timeline(struct al_buf *b, const struct al_report_rank *k) {
     al_buf_str(b, "}}");
 }
 
-static void put_memory(struct al_buf *b, const struct al_report_rank *k) {
-    static const char *const keys[] = {
-#define X(name, key) key,
-        AL_ALLOCATOR_FIGURES(X)
-#undef X
-    };
-    al_buf_str(b, ",\n       \"allocator\":[");
-    for (uint32_t i = 0; i < k->memory_count; i++) {
-        const struct al_report_memory *m = &k->memory[i];
-        al_buf_printf(b, "%s{\"device\":%d", i ? "," : "", (int)m->device);
-        for (int n = 0; n < AL_ALLOCATOR_COUNT; n++) {
-            al_buf_printf(b, ",\"%s\":", keys[n]);
-            if (!m->known[n]) {
-                al_buf_str(b, "null");
-                continue;
-            }
-            al_buf_str(b, "{\"last\":");
-            al_buf_number(b, m->last[n]);
-            al_buf_str(b, ",\"most\":");
-            al_buf_number(b, m->most[n]);
-            al_buf_char(b, '}');
-        }
-        al_buf_char(b, '}');
-    }
-    al_buf_char(b, ']');
-}
-
 static void put_rank(struct al_buf *b, const struct al_report_rank *k) {
     al_buf_printf(b, "\n      {\"pid\":%lld", (long long)k->pid);
     key_id(b, "rank", k->rank);
@@ -165,7 +138,7 @@ static void put_rank(struct al_buf *b, const struct al_report_rank *k) {
     al_report_number(b, "step_most_seconds", steps, k->step_most_seconds);
     put_host_timeline(b, k);
     put_gpu_timeline(b, k);
-    put_memory(b, k);
+    al_report_rank_memory(b, &k->memory);
     al_buf_str(b, ",\n       \"last\":{\"phase\":");
     text_or_null(b, k->phase);
     key_id(b, "step", k->step);

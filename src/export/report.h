@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "export/report_communication.h"
+#include "export/report_memory.h"
 #include "model/event.h"
 #include "model/finding.h"
 
@@ -39,12 +40,6 @@ struct al_report_figure {
 
 #define AL_REPORT_PARTS 24
 
-struct al_report_memory {
-    int32_t device;
-    bool known[AL_ALLOCATOR_COUNT];
-    double last[AL_ALLOCATOR_COUNT], most[AL_ALLOCATOR_COUNT];
-};
-
 struct al_report_rank {
     int64_t rank, world, epoch; // -1: null
     pid_t pid;
@@ -62,8 +57,7 @@ struct al_report_rank {
     uint64_t gpu_steps;
     double gpu_seconds[AL_PHASE_COUNT], gpu_ratio;
     const char *gpu_words[AL_PHASE_COUNT];
-    uint32_t memory_count;
-    const struct al_report_memory *memory;
+    struct al_report_rank_memory memory;
     const char *ended; // in words; "" while it runs or when it ended well
     const char *phase; // that it was last in
     int64_t step;

@@ -10,6 +10,7 @@
 #include "export/report.h"
 #include "job/communication.h"
 #include "job/end.h"
+#include "job/memory.h"
 #include "job/useful.h"
 
 #define GIB 1073741824.0
@@ -104,22 +105,9 @@ struct storage {
     struct al_report_gpu gpus[AL_GPU_MAX];
     struct al_report_verdict verdict_rows[AL_STEPS_VERDICTS];
     struct al_report_rank *rows;
-    struct al_report_memory *memory; // AL_TALLY_DEVICES a row
+    struct al_book_memory *memory; // one a row
     char (*ended)[700];
 };
-
-static void put_memory(struct al_report_rank *row, const struct al_tally *t, struct al_report_memory *memory) {
-    row->memory = memory;
-    row->memory_count = t->device_count;
-    for (uint32_t d = 0; d < t->device_count; d++) {
-        memory[d].device = t->memory[d].device;
-        for (int f = 0; f < AL_ALLOCATOR_COUNT; f++) {
-            memory[d].known[f] = t->memory[d].known[f];
-            memory[d].last[f] = (double)t->memory[d].last[f];
-            memory[d].most[f] = (double)t->memory[d].most[f];
-        }
-    }
-}
 
 static void put_times(struct al_report_rank *row, const struct al_tally *t) {
     uint64_t steps = al_tally_steps(t);
@@ -145,7 +133,7 @@ static void put_times(struct al_report_rank *row, const struct al_tally *t) {
 }
 
 static void put_rank(const struct al_book *book, const struct al_book_rank *k, struct al_report_rank *row,
-                     struct al_report_memory *memory, char *ended, size_t size) {
+                     struct al_book_memory *memory, char *ended, size_t size) {
     const struct al_tally *t = &k->tally;
     *row = (struct al_report_rank){.rank = t->rank,
                                    .world = t->world,
@@ -166,7 +154,7 @@ static void put_rank(const struct al_book *book, const struct al_book_rank *k, s
                                    .phase = al_part_word((int)al_tally_phase(t)),
                                    .step = al_tally_steps(t) ? t->step : -1};
     put_times(row, t);
-    put_memory(row, t, memory);
+    al_book_memory_fill(t, memory, &row->memory);
     if (k->ended && !al_book_ended_well(k)) {
         al_book_cause(book, k, ended, size);
         row->ended = ended;
@@ -210,7 +198,7 @@ static void fill(struct al_report *p, struct al_book *book, struct storage *s) {
     for (uint32_t i = 0; i < book->rank_count; i++) {
         const struct al_book_rank *k = book->ranks[i];
         if (al_tally_trains(&k->tally)) {
-            put_rank(book, k, &s->rows[p->rank_count], s->memory + (size_t)p->rank_count * AL_TALLY_DEVICES,
+            put_rank(book, k, &s->rows[p->rank_count], &s->memory[p->rank_count],
                      s->ended[p->rank_count], sizeof s->ended[0]);
             p->rank_count++;
         }
@@ -238,7 +226,7 @@ int al_book_report_json(struct al_book *book, const struct al_book_report *r, st
     if (!s)
         return AL_E_NOMEM;
     s->rows = calloc(rows, sizeof *s->rows);
-    s->memory = calloc(rows * AL_TALLY_DEVICES, sizeof *s->memory);
+    s->memory = calloc(rows, sizeof *s->memory);
     s->ended = calloc(rows, sizeof *s->ended);
     if (r->finished && book->job.ended)
         al_book_status_words(book->job.status, end, sizeof end);

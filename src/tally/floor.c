@@ -24,8 +24,11 @@ void al_floor_push(struct al_floor *f, int64_t step, double value) {
         return;
     if (!f->per_block)
         f->per_block = 1;
-    if (f->count && f->in_block < f->per_block) {
-        f->in_block++;
+    // Readings while a step lasts are one: what stands still for a long step does not rise, and is not level either.
+    bool same = f->count && f->last_step == step;
+    f->last_step = step;
+    if (f->count && (same || f->in_block < f->per_block)) {
+        f->in_block += !same;
         if (value < f->block[f->count - 1].value) {
             f->block[f->count - 1].step = step;
             f->block[f->count - 1].value = value;

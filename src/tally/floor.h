@@ -12,6 +12,7 @@
 struct al_floor {
     uint32_t count, per_block, in_block; // in_block: readings in the last block
     uint64_t readings;
+    int64_t last_step;
     struct {
         int64_t step;
         double value;

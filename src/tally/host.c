@@ -74,9 +74,13 @@ bool al_tally_epoch_kept(const struct al_tally_epoch *e, double *ret) {
 }
 
 bool al_tally_epoch_growth(const struct al_tally_host *h, uint32_t i, double *ret) {
-    if (i + 1 >= h->epoch_count)
+    if (i >= h->epoch_count)
         return false;
     const struct al_tally_epoch *a = &h->epoch[i], *b = &h->epoch[i + 1];
+    if (i + 1 == h->epoch_count) { // up to now: only the figure that every tick reads
+        *ret = (double)(h->last[AL_HOST_ANON] - a->value[AL_HOST_ANON]);
+        return a->known[AL_HOST_ANON] && h->known[AL_HOST_ANON];
+    }
     bool once = shared_once(a) && shared_once(b);
     if (b->epoch != a->epoch + 1 || (!once && (!a->known[AL_HOST_ANON] || !b->known[AL_HOST_ANON])))
         return false;

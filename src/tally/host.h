@@ -35,7 +35,8 @@ struct al_tally_host {
 // What counts as kept by the process: anonymous memory of rank and workers, pages that they share by fork once; where the
 // kernel does not tell that, the rank's alone. False when neither was read.
 bool al_tally_epoch_kept(const struct al_tally_epoch *e, double *ret);
-// Growth between the begin of epoch i and that of the one behind it, both measured in the same way; false when unknown.
+// Growth between the begin of epoch i and that of the one behind it, both measured in the same way; of the last one up to
+// now, of the rank alone. False when unknown.
 bool al_tally_epoch_growth(const struct al_tally_host *h, uint32_t i, double *ret);
 
 #endif

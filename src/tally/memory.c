@@ -71,12 +71,21 @@ void al_tally_driver_event(struct al_tally *t, uint16_t code, int32_t device, in
 }
 
 #define COST_MOST 60000000000LL // ns of one reading
+#define BYTES_MOST (1LL << 50)  // of one device
 
 void al_tally_cost_event(struct al_tally *t, uint16_t code, int64_t ns) {
     if (code >= AL_TALLY_COSTS || ns < 0 || ns > COST_MOST)
         return;
     t->cost_ns[code] += ns;
     t->cost_count[code]++;
+}
+
+void al_tally_answer_event(struct al_tally *t, uint16_t code, int32_t device, int64_t bytes, int64_t ns) {
+    if (code != AL_REQUEST_EMPTY_CACHE || device < 0 || bytes < 0 || bytes > BYTES_MOST || ns < 0 || ns > COST_MOST)
+        return;
+    t->emptied++;
+    t->emptied_bytes += bytes;
+    t->emptied_ns += ns;
 }
 
 bool al_tally_cost(const struct al_tally *t, int which, double *ret_every, double *ret_share) {

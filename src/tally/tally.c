@@ -187,6 +187,7 @@ void al_tally_event(struct al_tally *t, int64_t at_ns, uint16_t kind, uint16_t c
     case AL_EVENT_HOST: al_tally_host_event(t, code, device, a, b); break;
     case AL_EVENT_COMMUNICATOR:
     case AL_EVENT_COLLECTIVE: al_tally_nccl_event(t, kind, code, device, a, b); break;
+    case AL_EVENT_ANSWER: al_tally_answer_event(t, code, device, a, b); break;
     case AL_EVENT_COST: al_tally_cost_event(t, code, a); break;
     case AL_EVENT_EXIT:
         advance(t, at_ns);

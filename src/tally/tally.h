@@ -84,6 +84,8 @@ struct al_tally {
     int64_t oom_count; // OOMS as last told, all devices
     int64_t cost_ns[AL_TALLY_COSTS]; // of the hook's own readings
     uint64_t cost_count[AL_TALLY_COSTS];
+    uint64_t emptied; // devices whose cache was emptied on request
+    int64_t emptied_bytes, emptied_ns;
     struct al_tally_host host;
     struct al_tally_nccl nccl;
 

@@ -199,3 +199,109 @@ def test_empty_cache_above(alula, tmp_path):
         assert "emptied" not in got.stderr
     for bad in ("x", "0", "-1", "150%"):
         assert alula("run", "--empty-cache-above", bad, "--", "true").returncode == 125
+
+
+# --- the host side --------------------------------------------------------------------------------------------------
+
+
+def test_host_memory_at_epochs(alula, tmp_path):
+    got = alula("run", "--output-dir", tmp_path, "--", sys.executable, FAKE, "--steps", 120, "--epochs", 4, "--grow", 600_000_000,
+                "--forward", 0.01, timeout=60)
+    lines = re.findall(r"alula: epoch (\d) begins: RAM .* resident, .* anonymous, .* proportional.*", got.stderr)
+    assert lines == ["0", "1", "2", "3"]
+    assert re.search(r"epoch 1 begins: .*; epoch 0 added .* \(warm-up\)\n", got.stderr)
+    assert re.search(r"epoch 2 begins: .*; epoch 1 added [^(\n]*\n", got.stderr)
+    assert got.stderr.count("alula: warning: host memory grows from epoch to epoch") == 1
+    report = json.loads((tmp_path / "metrics_report.json").read_text())
+    memory = report["alula"]["ranks"][0]["host_memory"]
+    assert [(e["epoch"], e["warm_up"]) for e in memory["epochs"]] == [(0, True), (1, False), (2, False), (3, False)]
+    anon = memory["anonymous_bytes"]
+    assert anon["start"] < 100_000_000 < 1_200_000_000 < anon["most"] and anon["last"] <= anon["most"]
+    assert memory["shared_bytes"]["most"] < 200_000  # the ring's pages are alula's, not the job's
+    assert all(e["growth_bytes"] is not None for e in memory["epochs"])
+    config = tmp_path / "alula.yaml"
+    config.write_text("training:\n  epoch_growth_above: 8GiB\n  host_growth_above: 8GiB\n")
+    got = alula("run", "--config", config, "--", sys.executable, FAKE, "--steps", 60, "--epochs", 2, "--grow", 600_000_000, timeout=60)
+    assert "host memory grows" not in got.stderr and "epoch 1 begins" in got.stderr
+
+
+def test_host_memory_of_workers(alula, tmp_path):
+    script = tmp_path / "workers.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(FAKE.parent)!r})\n" + """
+import os, time
+import fake_job as f
+p = f.Probe()
+p.mark(f.HELLO, 1, 0, 1)
+kids = []
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        keep = bytearray(os.urandom(1000)) * 50000
+        time.sleep(60)
+    kids.append(pid)
+for step in range(1, 200):
+    p.phase(f.FORWARD, step, 0.02)
+    if step == 50:
+        p.mark(f.EPOCH, 0, 1)
+    p.mark(f.STEP, 0, step, 1)
+for pid in kids:
+    os.kill(pid, 9)
+""")
+    got = alula("run", "--output-dir", tmp_path, "--", sys.executable, script, timeout=60)
+    assert re.search(r"epoch 1 begins: .*; workers \S+ \S+ anonymous, \S+ \S+ proportional; cgroup", got.stderr), got.stderr
+    memory = json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["ranks"][0]["host_memory"]
+    assert memory["workers_anonymous_bytes"]["most"] > 100_000_000
+    # What is shared by fork counts once: the workers' own 100 MB, not the interpreter's pages thrice.
+    assert 100_000_000 < memory["workers_proportional_anonymous_bytes"]["most"] <= memory["workers_anonymous_bytes"]["most"]
+
+
+def test_a_host_leak_is_found_and_told_once(alula, tmp_path):
+    script = tmp_path / "leak.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(FAKE.parent)!r})\n" + """
+import fake_job as f
+p = f.Probe()
+p.mark(f.HELLO, 1, 0, 1)
+kept = []
+for step in range(1, 400):
+    p.phase(f.FORWARD, step, 0.04)
+    kept.append(b"y" * (1 << 20))
+    p.mark(f.STEP, 0, step, 1)
+""")
+    got = alula("run", "--output-dir", tmp_path, "--fail-on", "warning", "--", sys.executable, script, timeout=60)
+    found = [v for v in json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["verdicts"] if v["rule"] == "host"][0]
+    assert found["title"] == "host memory grows from step to step", found
+    assert re.search(r"rank 0: anonymous host memory grows by (0\.9|1\.0|1\.1|102\d\.\d K|1\.0 M)", found["message"]), found["message"]
+    assert got.returncode == 3 and got.stderr.count("alula: warning: host memory grows") == 1
+
+
+# --- the driver's figure --------------------------------------------------------------------------------------------
+
+
+def scene(tmp_path, lines):
+    path = tmp_path / "scene.txt"
+    path.write_text(HEAD + f"duration 120s\nhost hostname=h\ngpu 0 uuid={UUID}\n@0s\n" + lines)
+    return path
+
+
+def test_driver_beside_allocator(alula, standin, tmp_path):
+    path = scene(tmp_path, "gpu 0 memory_total_bytes=140GiB memory_used_bytes=20GiB utilization_ratio=0.87\n")
+    got = alula("run", "--output-dir", tmp_path, "--", sys.executable, FAKE, "--steps", 100, "--forward", 0.01, "--memory", 1,
+                "--uuid", UUID, "--alloc", "backend=native PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                env={"ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(path)}, timeout=60)
+    rank = json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["ranks"][0]
+    nvml = rank["allocator"][0]["nvml"]
+    assert nvml["device_used_bytes"]["last"] == 20 * GIB and nvml["device_total_bytes"]["last"] == 140 * GIB
+    assert nvml["process_used_bytes"] is None  # the scene has no processes, as a container's driver
+    assert nvml["outside_torch_bytes"]["last"] == 20 * GIB - (GIB + (1 << 28)) and "upper bound" in nvml["outside_torch_from"]
+    assert rank["allocator_settings"] == {"expandable_segments": True, "backend": "native",
+                                          "settings": "expandable_segments:True", "variable": "PYTORCH_CUDA_ALLOC_CONF"}
+    assert ("memory of cuda:0 at the last reading: 1.0 GiB in tensors + 256.0 MiB cached = 1.2 GiB reserved; NVML: 20.0 GiB on the "
+            "device, so at most 18.8 GiB outside torch (context, libraries, other)") in got.stderr
+
+
+def test_without_cuda_figures_are_null(alula, tmp_path):
+    alula("run", "--output-dir", tmp_path, "--", sys.executable, FAKE, "--steps", 5)
+    report = json.loads((tmp_path / "metrics_report.json").read_text())
+    rank = report["alula"]["ranks"][0]
+    assert report["gpu_peak_memory_allocated_gb"] is None and rank["allocator"] == [] and rank["allocator_settings"] is None
+    assert rank["readings"] == {"allocator": None, "cuda_events": None}

@@ -255,6 +255,12 @@ static void test_epochs(void **unused) {
     assert_int_equal(judge(j, "host")->verdict, AL_VERDICT_TOO_LITTLE_DATA);
     epoch(j, 3, 5 * GIB, 0, 0);
     expect(j, "host", "host memory grows from epoch to epoch");
+    host(j, 6 * GIB, 0); // of the last epoch up to now: only when it is over
+    j->view.live = true;
+    assert_non_null(strstr(judge(j, "host")->finding.message, "in epoch 2 "));
+    j->view.live = false;
+    assert_non_null(strstr(judge(j, "host")->finding.message, "grew by 1.0 GiB in epoch 3 "));
+    host(j, 5 * GIB, 0);
     assert_string_equal(judge(j, "host")->finding.message,
                         "rank 2: anonymous host memory grew by 614.4 MiB in epoch 2 (limit 512.0 MiB)");
     j->set.training_epoch_growth_above = GIB;

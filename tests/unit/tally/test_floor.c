@@ -79,8 +79,10 @@ static void test_too_little(void **unused) {
         al_floor_push(&f, 21, 1); // a step number that stands still is no time
     al_floor_push(&f, -5, 1);
     al_floor_push(&f, INT64_MAX, 1);
+    assert_int_equal(al_floor_trend(&f, 20, &t), AL_E_AGAIN);
+    al_floor_push(&f, 22, 1);
     assert_int_equal(al_floor_trend(&f, 20, &t), 0);
-    assert_int_equal(t.last_step, 21);
+    assert_int_equal(t.last_step, 22);
 }
 
 int floor_suite(void) {
