@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/top.h"
 #include "detect/detect.h"
+#include "launch/board.h"
 
 #define HISTORY_SAMPLES 1200
 #define ONCE_NS (2100 * AL_NS_PER_MS) // rates need two readings of the slow half, which is a second apart
@@ -261,6 +262,20 @@ static void name_source(struct al_top *t) {
         (void)al_str_copy(t->source, sizeof t->source, "demo");
     else if (s->source)
         shorten(t->source, sizeof t->source, s->options.source);
+    else if (*s->device_missing)
+        (void)al_str_copy(t->source, sizeof t->source, "no NVIDIA driver");
+}
+
+static void count_run(void *user, const struct al_board *board) {
+    (void)board;
+    ++*(unsigned *)user;
+}
+
+// Where a job is watched there is something to see without a GPU as well.
+static bool jobs_are_watched(void) {
+    unsigned runs = 0;
+    al_boards_each(count_run, &runs);
+    return runs > 0;
 }
 
 static int open_top(struct al_top *t, const struct choices *c) {
@@ -272,7 +287,9 @@ static int open_top(struct al_top *t, const struct choices *c) {
         al_cli_error("%s", al_error_text(AL_E_NOMEM));
         return al_error_exit_status(AL_E_NOMEM);
     }
-    int status = al_cli_open(&c->common, c->pcie ? AL_GROUP_PCIE : 0, true, &t->session);
+    struct al_cli_options options = c->common;
+    options.without_device = jobs_are_watched();
+    int status = al_cli_open(&options, c->pcie ? AL_GROUP_PCIE : 0, true, &t->session);
     if (!status) {
         (void)al_collect_add_sink(t->session.collect, &t->sink);
         t->last_tick_ns = al_monotonic_ns();

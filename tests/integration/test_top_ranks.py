@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -50,6 +51,21 @@ def test_a_running_job(alula_bin, driver, tmp_path):
                 assert re.search(r"^  data +[\d.]+ % +█+", text, re.M) and re.search(r"^training +step \d+", text, re.M)
                 t.press("qq")
                 assert t.end() == 0
+        finally:
+            run.send_signal(signal.SIGTERM)
+
+
+def test_a_job_on_a_machine_without_a_driver(alula, alula_bin, driver, tmp_path):
+    env = {**driver, "ALULA_NVML_LIBRARY": "/nonexistent/libnvidia-ml.so.1"}
+    with subprocess.Popen([str(alula_bin), "run", "--quiet", "--output-dir", str(tmp_path), "--", sys.executable, str(JOB),
+                           "--steps", "3000", *STEPS], env={**os.environ, **env}) as run:
+        try:
+            end = time.monotonic() + 15
+            while time.monotonic() < end:
+                got = alula("top", "--once", "--size", "140x40", env=env)
+                if got.returncode == 0 and re.search(ROW.format(pid=job_below(run.pid)), got.stdout):
+                    break
+            assert "no NVIDIA driver" in got.stdout and re.search(ROW.format(pid=job_below(run.pid)), got.stdout), got
         finally:
             run.send_signal(signal.SIGTERM)
 
