@@ -63,6 +63,7 @@ bool al_loop_data_begin(struct al_loop *l, bool gradients, struct al_loop_move *
     }
     m->turn = close_micro(l) | begins(AL_IN_DATA);
     open_phase(l, AL_IN_DATA);
+    l->fed = true;
     return true;
 }
 
@@ -92,6 +93,12 @@ void al_loop_batch(struct al_loop *l, al_loop_id iterator, al_loop_id dataset, i
         al_loop_data_end(l, m);
         return;
     }
+    al_loop_fed(l, m);
+}
+
+void al_loop_fed(struct al_loop *l, struct al_loop_move *m) {
+    if (l->phase != AL_IN_DATA)
+        return;
     m->turn = ends(AL_IN_DATA) | begins(AL_IN_FORWARD);
     open_phase(l, AL_IN_FORWARD);
     timed(m, 0, AL_IN_FORWARD);
@@ -201,6 +208,8 @@ static void end_optimizer(struct al_loop *l, al_loop_id optimizer, int state, st
         return;
     m->turn |= step(state, l->samples);
     m->step = true;
+    l->unfed = l->fed || l->trainer ? 0 : l->unfed + (l->unfed < UINT32_MAX);
+    l->fed = false;
     l->backwards = 0;
     l->samples = l->samples_micro = 0;
 }

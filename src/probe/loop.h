@@ -22,7 +22,9 @@ struct al_loop {
     uint8_t phase;      // the open one (enum al_phase_kind); EVALUATION only where it is inferred
     bool stale;         // DATA is open because a fetch raised
     bool in_scaler, stepped;
+    bool fed;           // a batch's fetch was seen since the last step
     bool epoch_due;     // the loader whose batch came last is not known to be trained on
+    uint32_t unfed;     // steps in a row without one
     uint32_t backwards; // since the last step or micro-step
     int64_t samples, samples_micro; // since the last step, the last micro-step
     int64_t epoch;
@@ -48,6 +50,8 @@ struct al_loop_move {
 bool al_loop_data_begin(struct al_loop *l, bool gradients, struct al_loop_move *m);
 // A batch of so many samples (0 unknown) came from this iterator over this dataset.
 void al_loop_batch(struct al_loop *l, al_loop_id iterator, al_loop_id dataset, int64_t samples, struct al_loop_move *m);
+// A batch came from an iterator that is no loader's: how many samples is not known.
+void al_loop_fed(struct al_loop *l, struct al_loop_move *m);
 // A part of the wait that gave no batch by itself.
 void al_loop_data_end(struct al_loop *l, struct al_loop_move *m);
 void al_loop_data_raised(struct al_loop *l);

@@ -27,6 +27,7 @@ static struct {
     al_object *cuda;      // torch.cuda, until it is initialised
     al_object *gpu_begins; // () once it is
     al_object *answer;    // () when the collector asks for something
+    al_object *unfed;     // () when steps have ended without a batch
     al_object *gpu_mark;  // (ended, begun)
     al_object *gpu_step;  // () -> CLOCK_MONOTONIC ns before which neither of the two wants to be called
 } hook;
@@ -90,7 +91,11 @@ static bool gpu_marks(const struct al_loop_move *m) {
     return ok;
 }
 
+#define UNFED 2 // steps
+
 static bool step_ends(void) {
+    if (loop.unfed == UNFED && hook.unfed && !survive(py.call(hook.unfed, NULL)))
+        return false;
     if (al_probe_asked() && hook.answer && !survive(py.call(hook.answer, NULL)))
         return false;
     if (hook.gpu_step) {
@@ -398,10 +403,11 @@ METHOD(restart) {
     return give(py.none);
 }
 
-// (activate, gone, count, gpu_begins, answer); what is not given is taken away
+// (activate, gone, count, gpu_begins, answer, unfed); what is not given is taken away
 METHOD(set_hook) {
     (void)self;
-    al_object **places[] = {&hook.activate, &hook.gone, &hook.count, &hook.gpu_begins, &hook.answer};
+    al_object **places[] = {&hook.activate, &hook.gone, &hook.count, &hook.gpu_begins,
+                            &hook.answer,   &hook.unfed};
     for (ssize_t i = 0; i < (ssize_t)(sizeof places / sizeof *places); i++)
         set(places[i], i < n ? args[i] : NULL);
     return give(py.none);
@@ -429,6 +435,123 @@ METHOD(set_gpu) {
     return give(py.none);
 }
 
+// ---- sys.monitoring of the training loop's own code (python/hook/_alula_hook/monitor.py) ----
+
+enum { LINE_FETCH = 1, LINE_BODY, LINE_AFTER }; // a `for`, the first line of its body, the first behind it
+
+#define WATCHED_LINES 32
+
+static struct {
+    al_object *disable, *next, *code;
+    bool in_next; // the call that runs is one of next()
+    uint32_t count;
+    struct {
+        int32_t line, kind;
+    } line[WATCHED_LINES];
+} watch;
+
+// (sys.monitoring.DISABLE, next, code) or (None, None, None)
+METHOD(set_monitor) {
+    (void)self;
+    watch.count = 0;
+    watch.in_next = false;
+    set(&watch.disable, n >= 3 ? args[0] : NULL);
+    set(&watch.next, n >= 3 ? args[1] : NULL);
+    set(&watch.code, n >= 3 ? args[2] : NULL);
+    return give(py.none);
+}
+
+// (line, kind)
+METHOD(watch_line) {
+    (void)self;
+    if (n >= 2 && watch.count < WATCHED_LINES) {
+        watch.line[watch.count].line = (int32_t)py.as_number(args[0]);
+        watch.line[watch.count++].kind = (int32_t)py.as_number(args[1]);
+    }
+    return give(py.none);
+}
+
+static int kind_of(long long line) {
+    for (uint32_t i = 0; i < watch.count; i++)
+        if (watch.line[i].line == line)
+            return watch.line[i].kind;
+    return 0;
+}
+
+static bool fetch_begins(struct al_loop_move *m) {
+    al_object *gradients = py.call(hook.gradients, NULL);
+    bool on = gradients == py.yes;
+    if (!survive(gradients))
+        return false;
+    if (on)
+        (void)al_loop_data_begin(&loop, true, m);
+    return true;
+}
+
+// What is not to be told again goes through no further call: the interpreter puts its own instruction back.
+static al_object *silent(void) {
+    return give(watch.disable ? watch.disable : py.none);
+}
+
+// (code, line)
+METHOD(on_line) {
+    (void)self;
+    struct al_loop_move m = {0};
+    int kind = n >= 2 ? kind_of(py.as_number(args[1])) : 0;
+    if (!kind)
+        return silent();
+    if (!mine())
+        return give(py.none);
+    if (kind == LINE_FETCH && !fetch_begins(&m))
+        return NULL;
+    if (kind == LINE_BODY)
+        al_loop_fed(&loop, &m);
+    else if (kind == LINE_AFTER)
+        al_loop_data_end(&loop, &m);
+    return told(&m, py.none);
+}
+
+// (code, offset, value): the loop's function ends, maybe with its iterator.
+METHOD(on_return) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (mine())
+        al_loop_data_end(&loop, &m);
+    return told(&m, py.none);
+}
+
+// (code, offset, callable, argument)
+METHOD(on_call) {
+    (void)self;
+    struct al_loop_move m = {0};
+    if (n < 3 || args[2] != watch.next)
+        return silent();
+    if (!mine())
+        return give(py.none);
+    watch.in_next = true;
+    return fetch_begins(&m) ? told(&m, py.none) : NULL;
+}
+
+METHOD(on_c_return) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (watch.in_next && mine()) {
+        watch.in_next = false;
+        al_loop_fed(&loop, &m);
+    }
+    return told(&m, py.none);
+}
+
+METHOD(on_c_raise) {
+    UNUSED;
+    struct al_loop_move m = {0};
+    if (watch.in_next && mine()) {
+        watch.in_next = false;
+        al_loop_data_end(&loop, &m);
+    }
+    return told(&m, py.none);
+}
+
 #define ROW(name) {#name, name, METH_FASTCALL, NULL}
 
 static struct al_python_method methods[] = {
@@ -436,6 +559,7 @@ static struct al_python_method methods[] = {
     ROW(forward_end), ROW(backward_begin), ROW(backward_end), ROW(optimizer_begin), ROW(optimizer_end),
     ROW(clip_begin), ROW(clip_end), ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer),
     ROW(in_trainer), ROW(active), ROW(off), ROW(restart),
+    ROW(set_monitor), ROW(watch_line), ROW(on_line), ROW(on_return), ROW(on_call), ROW(on_c_return), ROW(on_c_raise),
     ROW(set_hook), ROW(set_torch), ROW(set_gpu), {NULL, NULL, 0, NULL}};
 
 struct al_python_method *alula_probe_python(const struct al_python *python) {

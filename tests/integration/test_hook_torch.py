@@ -72,7 +72,8 @@ print(torch.utils.data.get_worker_info(), sys.excepthook is sys.__excepthook__)
     assert [r.a for r in ring.of("EPOCH")] == [0, 1]
     assert [step for phase, _, _, step in ring.spans() if phase == "BACKWARD"] == [1, 2, 3, 4, 5, 6]
     assert re.match(r"torch=2\.", ring.texts("FRAMEWORK")[0])
-    assert ring.texts("SOURCE") == ["torch.optim hook, forward inferred"]
+    assert ring.texts("SOURCE") == [
+        "torch.optim hook; data=exact forward=inferred backward=exact optimizer=exact evaluation=inferred"]
     assert (ring.of("EXIT")[0].code, ring.of("MEMORY"), ring.of("GPU_TIME")) == (0, [], [])
     assert len(ring.records) * 32 / 6 <= 480
 
@@ -313,7 +314,7 @@ def test_trainer(job, tmp_path):
                            "e" + micro + step + micro + alone + "L" + "SE" + "L")
     assert [(r.a, r.b) for r in ring.steps()] == [(1, 8), (2, 8), (3, 4), (4, 8), (5, 8), (6, 4)]
     assert [r.a for r in ring.of("EPOCH")] == [0, 1]
-    assert ring.texts("SOURCE")[-1] == "transformers.Trainer"
+    assert ring.texts("SOURCE")[-1].startswith("transformers.Trainer; data=exact forward=exact ")
     assert re.match(r"torch=2\S+ transformers=\S+ accelerate=\S+", ring.texts("FRAMEWORK")[-1])
     assert ring.texts("OUTPUT_DIR") == [str(tmp_path / "out")]
     assert sum(r.a for r in ring.of("TOKENS")) == 2 * 20 * 8 and len(ring.of("TOKENS")) == 10  # none of the evaluations

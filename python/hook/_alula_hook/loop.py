@@ -43,6 +43,9 @@ def attach(socket, in_trainer):
 def detach():
     global begun, gpu
     off()  # noqa: F821
+    if "_alula_hook.monitor" in sys.modules:
+        from . import monitor
+        monitor.end()
     set_hook()  # noqa: F821
     set_gpu(None, None)  # noqa: F821
     begun, gpu = False, None
@@ -83,4 +86,17 @@ def answer():
     requests.answer(probe)
 
 
-set_hook(activate, gone, count_other, gpu_begins, answer)  # noqa: F821
+def unfed():
+    """Steps have ended without a batch from a loader."""
+    from . import monitor, process
+    try:
+        why = monitor.begin(sys._getframe(1))
+    except Exception:
+        log("cannot watch the loop's iterator")
+        why = monitor.UNKNOWN
+    if why:
+        process.tell_source(why=why, data="none", forward="none")
+
+
+
+set_hook(activate, gone, count_other, gpu_begins, answer, unfed)  # noqa: F821

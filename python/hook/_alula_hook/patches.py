@@ -227,7 +227,7 @@ def _make_train(train):
         try:
             if loop.trainer(1):
                 _replace_overrides(type(self))
-                process.tell_source("transformers.Trainer")
+                process.tell_source(process.TRAINER)
                 process.tell(loop.probe, words.OUTPUT_DIR, os.path.abspath(self.args.output_dir))
         except Exception:
             pass

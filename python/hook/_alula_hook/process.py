@@ -11,7 +11,8 @@ VERSIONS = ("torch", "transformers", "accelerate", "peft", "trl", "swift", "deep
 ONE_LINE = 1000
 
 devices = ""  # "device0=GPU-…" once CUDA is there
-source = ""
+source = source_name = ""
+PLAIN, TRAINER = "torch.optim hook", "transformers.Trainer"
 attached = False  # alula attach: whatever is done here is undone
 
 
@@ -68,9 +69,15 @@ def tell(probe, code, text):
         log("cannot tell")
 
 
-def tell_source(text):
-    global source
+def tell_source(name=None, why=None, **other):
+    """How steps are known, and of each part whether it is exact, inferred or not known (none), and why not."""
+    global source, source_name
     from . import loop
+    source_name = name or source_name or PLAIN
+    parts = dict(data="exact", forward="exact" if source_name == TRAINER else "inferred", backward="exact",
+                 optimizer="exact", evaluation="exact" if source_name == TRAINER else "inferred")
+    parts.update(other)
+    text = "%s; %s" % (source_name, " ".join("%s=%s" % part for part in parts.items())) + ("; " + why if why else "")
     if text != source and loop.begun:
         source = text
         tell(loop.probe, words.SOURCE, text)
@@ -101,7 +108,7 @@ def activate():
         loop.set_torch(torch.is_grad_enabled, getattr(torch, "cuda", None))
         hello(loop.probe)
         loop.begun = True
-        tell_source("transformers.Trainer" if loop.in_trainer() else "torch.optim hook, forward inferred")
+        tell_source(TRAINER if loop.in_trainer() else PLAIN)
         if not attached:  # it cannot be taken back; the probe sees a fork by itself
             os.register_at_fork(after_in_child=forked)
         atexit.register(ends)
