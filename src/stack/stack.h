@@ -87,15 +87,14 @@ struct al_stack_thread {
     bool main;        // the process's first thread
     bool truncated;   // deeper than settings.depth: the root's end is missing
     uint64_t cpu_ns;  // the thread's CPU time so far (STATE; 0 not known)
-    uint32_t first, count; // its frames in sample->frames, innermost first
+    uint32_t count;
+    const struct al_stack_frame *frames; // innermost first
 };
 
 struct al_stack_sample {
     int64_t at_ns; // monotonic
     const struct al_stack_thread *threads;
-    size_t threads_count;
-    const struct al_stack_frame *frames;
-    size_t frames_count;
+    size_t count;
 };
 
 // All threads now; what: enum al_stack_what. *ret belongs to s and lives until the next call. AL_E_GONE when the
