@@ -214,6 +214,7 @@ void al_report_json(struct al_buf *b, const struct al_report *r) {
     put_device(b, r);
     al_report_useful(b, &r->useful);
     al_report_log(b, r->log);
+    al_buf_printf(b, ",\n    \"processes\": %s", r->processes ? r->processes : "null");
     al_buf_str(b, ",\n    \"communication\": ");
     al_report_communication(b, &r->communication);
     al_buf_str(b, ",\n    \"ranks\": [");

@@ -105,6 +105,7 @@ struct al_report {
     const char *device_missing; // NULL: read
     const struct al_report_gpu *gpus;
     uint32_t gpu_count;
+    const char *processes; // JSON object of the tree's kinds, or "null"
     struct al_report_communication communication;
     const struct al_report_rank *ranks;
     uint32_t rank_count;

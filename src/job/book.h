@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "detect/steps.h"
 #include "host/trainlog.h"
+#include "job/tree.h"
 #include "model/snapshot.h"
 #include "tally/tally.h"
 
@@ -70,6 +71,7 @@ struct al_book {
     char device_missing[256]; // why not
     struct al_book_gpu *gpus; // AL_GPU_MAX
     uint32_t gpu_count;
+    struct al_book_tree tree;
     struct al_trainlog trainlog; // what the trainer's own log says
     char trainlog_path[512];     // "" none
     // scratch
@@ -90,6 +92,8 @@ void al_book_rank_ended(struct al_book_rank *k, int64_t at_ns, bool status_known
 // Whether a process is one of the job's; NULL: by the snapshot's process tree.
 typedef bool al_book_member_fn(const void *user, pid_t pid);
 void al_book_snapshot(struct al_book *book, const struct al_snapshot *s, al_book_member_fn *member, const void *user);
+// Whether pid is job or below it, by the snapshot's own process tree.
+bool al_book_below(const struct al_snapshot *s, pid_t pid, pid_t job);
 // Counts what waits: nothing further comes.
 void al_book_settle(struct al_book *book);
 void al_book_device_missing(struct al_book *book, const char *why);

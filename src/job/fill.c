@@ -230,11 +230,16 @@ int al_book_report_json(struct al_book *book, const struct al_book_report *r, st
     s->ended = calloc(rows, sizeof *s->ended);
     if (r->finished && book->job.ended)
         al_book_status_words(book->job.status, end, sizeof end);
-    bool room = s->rows && s->memory && s->ended;
+    struct al_buf processes = AL_BUF_INIT;
+    al_book_put_tree(&processes, book);
+    al_buf_char(&processes, '\0');
+    p.processes = processes.data;
+    bool room = s->rows && s->memory && s->ended && !processes.failed;
     if (room) {
         fill(&p, book, s);
         al_report_json(b, &p);
     }
+    al_buf_free(&processes);
     free(s->rows);
     free(s->memory);
     free(s->ended);

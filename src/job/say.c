@@ -211,6 +211,7 @@ static void rank_lines(struct al_buf *b, const struct al_book *book, bool verbos
 
 void al_book_say_summary(struct al_book *book, bool verbose, struct al_buf *b) {
     rank_lines(b, book, verbose);
+    al_book_say_tree(book, b);
     al_book_say_memory(book, verbose, b);
     gpu_summary(b, book);
     al_book_say_useful(book, b);

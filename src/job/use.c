@@ -87,8 +87,7 @@ static void take_gpu(struct al_book *book, const struct al_gpu *g) {
     }
 }
 
-// Below the job by the snapshot's own process tree.
-static bool below(const struct al_snapshot *s, pid_t pid, pid_t job) {
+bool al_book_below(const struct al_snapshot *s, pid_t pid, pid_t job) {
     for (int depth = 0; depth < TREE_DEPTH && pid > 1; depth++) {
         const struct al_proc *p = pid == job ? NULL : al_snapshot_proc(s, pid);
         if (!p)
@@ -102,10 +101,11 @@ static bool is_member(const struct al_book *book, const struct al_snapshot *s, p
     for (uint32_t i = 0; i < book->rank_count; i++)
         if (book->ranks[i]->pid == pid)
             return true;
-    return book->job.pid > 0 && below(s, pid, book->job.pid);
+    return book->job.pid > 0 && al_book_below(s, pid, book->job.pid);
 }
 
 void al_book_snapshot(struct al_book *book, const struct al_snapshot *s, al_book_member_fn *member, const void *user) {
+    al_book_tree(book, s);
     for (uint32_t i = 0; i < s->gpu_count; i++)
         take_gpu(book, &s->gpus[i]);
     for (uint32_t i = 0; i < s->row_count; i++) {

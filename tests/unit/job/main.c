@@ -2,5 +2,5 @@
 #include "suites.h"
 
 int main(void) {
-    return test_book() + test_keep() + test_compare();
+    return test_book() + test_keep() + test_tree() + test_compare();
 }

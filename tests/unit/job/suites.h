@@ -4,6 +4,7 @@
 
 int test_book(void);
 int test_keep(void);
+int test_tree(void);
 int test_compare(void);
 
 #endif
