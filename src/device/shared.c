@@ -16,10 +16,11 @@
 #include "base/str.h"
 
 #define BYTES_MOST (16u << 20)
-#define WAIT_NS (3 * AL_NS_PER_S)  // for the first view of a holder that is still opening the driver
+#define WAIT_NS AL_NS_PER_S        // at opening, for the first view of a holder
 #define RETRY_NS AL_NS_PER_S       // between tries to take over
 #define OLD_NS (3 * AL_NS_PER_S)   // figures that nobody has renewed for so long are stale
 #define DEAD_NS (10 * AL_NS_PER_S) // ... and for so long: the holder is stuck, each asks for itself
+#define FIRST_NS (30 * AL_NS_PER_S) // a driver without persistence takes its time with eight GPUs: the first view may come late
 #define WISH_NS (10 * AL_NS_PER_S) // a wish for all groups counts for so long
 #define APART_NS (20 * AL_NS_PER_MS)
 #define MINORS 64
@@ -279,8 +280,8 @@ static int shared_sample(struct al_device *d, struct al_snapshot *s, uint32_t gr
             (void)ask_self(x, &e);
     }
     if (!x->own) {
-        bool fresh = read_view(x);
-        if ((!fresh || now_ns - x->head.written_ns > DEAD_NS) && now_ns - x->opened_ns > DEAD_NS)
+        (void)read_view(x);
+        if (now_ns - (x->viewed ? x->head.written_ns : x->opened_ns) > (x->viewed ? DEAD_NS : FIRST_NS))
             (void)ask_self(x, &e);
     }
     if (x->own)
@@ -397,7 +398,7 @@ static int meet(struct shared *x, struct al_device_error *ret_error) {
             return 0;
         (void)usleep(20000);
     } while (al_monotonic_ns() < until);
-    return ask_self(x, ret_error); // whoever holds it is stuck
+    return 0; // no GPU is seen until the holder has opened the driver
 }
 
 static struct shared *make(const struct al_nvml_options *options) {

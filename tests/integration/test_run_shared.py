@@ -89,6 +89,20 @@ def test_another_takes_over(runs):
     assert used["name"] == "NVIDIA H200"
 
 
+def test_a_stuck_one_holds_nobody_up(runs):
+    """Stopped, it keeps the lock and leaves its view to age: after ten seconds the other asks for itself."""
+    first = runs.start(40)
+    time.sleep(2)
+    first.send_signal(signal.SIGSTOP)
+    runs.start(15)
+    report = runs.report(1)
+    assert report["gpu_avg_utilization_percent"] == pytest.approx(87, abs=0.5)
+    assert runs.calls(1) > 0
+    job = int(pathlib.Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text(encoding="ascii").split()[0])
+    os.kill(job, signal.SIGKILL)
+    first.kill()
+
+
 def test_another_selection_shares_nothing(runs):
     runs.start(3)
     runs.start(3, "--gpu", "0")
