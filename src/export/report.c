@@ -145,6 +145,7 @@ static void put_rank(struct al_buf *b, const struct al_report_rank *k) {
     al_report_text(b, "ended", k->ended);
     al_report_text(b, "error", k->error);
     al_report_text(b, "where", k->where);
+    al_report_oom(b, k->memory.oom);
     al_buf_str(b, "}}");
 }
 

@@ -125,3 +125,24 @@ void al_report_rank_memory(struct al_buf *b, const struct al_report_rank_memory 
     al_buf_char(b, '}');
     put_host(b, r);
 }
+
+void al_report_oom(struct al_buf *b, const struct al_report_oom *o) {
+    al_buf_str(b, ",\"out_of_memory\":");
+    if (!o || !o->known) {
+        al_buf_str(b, "null");
+        return;
+    }
+    al_buf_str(b, "{\"source\":\"torch's message\"");
+    al_report_text(b, "cause", o->cause);
+    al_report_number(b, "device", o->device >= 0, (double)o->device);
+    al_report_number(b, "tried_bytes", true, o->tried);
+    al_report_number(b, "total_bytes", o->total_known, o->total);
+    al_report_number(b, "free_bytes", o->free_known, o->free);
+    al_report_number(b, "process_used_bytes", o->in_use_known, o->in_use);
+    al_report_number(b, "allocated_bytes", o->allocated_known, o->allocated);
+    al_report_number(b, "reserved_unallocated_bytes", o->unallocated_known, o->unallocated);
+    al_report_number(b, "other_processes_bytes", o->others_known, o->others);
+    al_report_text(b, "message", o->message);
+    al_report_text(b, "advice", o->advice);
+    al_buf_char(b, '}');
+}

@@ -28,6 +28,14 @@ struct al_report_epoch {
     double value[AL_HOST_COUNT], growth;
 };
 
+struct al_report_oom { // of the error that ended the process
+    bool known, total_known, free_known, in_use_known, allocated_known, unallocated_known, others_known;
+    int64_t device; // -1: null
+    double tried, total, free, in_use, allocated, unallocated, others;
+    const char *cause;
+    char message[400], advice[320];
+};
+
 struct al_report_rank_memory {
     const char *backend, *settings, *variable; // "": null
     bool settings_known, expandable;
@@ -40,8 +48,10 @@ struct al_report_rank_memory {
     double host_first[AL_HOST_COUNT], host_last[AL_HOST_COUNT], host_most[AL_HOST_COUNT];
     uint32_t epoch_count;
     const struct al_report_epoch *epochs;
+    const struct al_report_oom *oom;
 };
 
+void al_report_oom(struct al_buf *b, const struct al_report_oom *o);
 void al_report_rank_memory(struct al_buf *b, const struct al_report_rank_memory *m);
 
 #endif

@@ -125,6 +125,28 @@ static void where(struct al_buf *b, const struct al_book_rank *k) {
         al_buf_printf(b, "outside every phase, in step %lld", (long long)t->step + 1);
 }
 
+bool al_book_out_of_memory(const struct al_book_rank *k, struct al_oom *ret, char *message, size_t size, char *advice,
+                           size_t advice_size) {
+    struct al_allocator a;
+    if (!al_oom_parse(k->tally.text[AL_TEXT_ERROR], ret))
+        return false;
+    al_allocator_of(&k->tally, &a);
+    al_oom_say(ret, &a, message, size, advice, advice_size);
+    return true;
+}
+
+static void out_of_memory(struct al_buf *b, const struct al_book_rank *k) {
+    char message[400], advice[320];
+    struct al_oom o;
+    if (!al_book_out_of_memory(k, &o, message, sizeof message, advice, sizeof advice))
+        return;
+    al_buf_str(b, "alula:   out of memory: ");
+    al_term_string(b, message);
+    al_buf_str(b, "\nalula:     do: ");
+    al_term_string(b, advice);
+    al_buf_char(b, '\n');
+}
+
 void al_book_post_mortem(const struct al_book *book, struct al_buf *b) {
     char words[700];
     bool sure = true;
@@ -143,6 +165,8 @@ void al_book_post_mortem(const struct al_book *book, struct al_buf *b) {
         al_buf_str(b, "; the kernel's out-of-memory killer was at work in its cgroup");
     }
     al_buf_char(b, '\n');
+    if (first)
+        out_of_memory(b, first);
     for (uint32_t i = 0, shown = 0; i < book->rank_count && shown < 64; i++) {
         const struct al_book_rank *k = book->ranks[i];
         if (!k->tally.hello && !al_tally_trains(&k->tally))

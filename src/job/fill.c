@@ -154,7 +154,7 @@ static void put_rank(const struct al_book *book, const struct al_book_rank *k, s
                                    .phase = al_part_word((int)al_tally_phase(t)),
                                    .step = al_tally_steps(t) ? t->step : -1};
     put_times(row, t);
-    al_book_memory_fill(t, memory, &row->memory);
+    al_book_memory_fill(k, memory, &row->memory);
     if (k->ended && !al_book_ended_well(k)) {
         al_book_cause(book, k, ended, size);
         row->ended = ended;

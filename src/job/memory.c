@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "detect/say.h"
+#include "job/end.h"
 
 static void fill_device(const struct al_tally_memory *m, struct al_report_memory *to) {
     to->device = m->device;
@@ -41,7 +42,31 @@ static struct al_report_reading reading(const struct al_tally *t, int which) {
     return r;
 }
 
-void al_book_memory_fill(const struct al_tally *t, struct al_book_memory *room, struct al_report_rank_memory *ret) {
+static void fill_oom(const struct al_book_rank *k, struct al_report_oom *to) {
+    struct al_oom o;
+    *to = (struct al_report_oom){0};
+    to->known = al_book_out_of_memory(k, &o, to->message, sizeof to->message, to->advice, sizeof to->advice);
+    if (!to->known)
+        return;
+    to->cause = al_oom_word(al_oom_cause(&o));
+    to->device = o.device;
+    to->tried = o.tried;
+    to->total_known = o.total_known;
+    to->total = o.total;
+    to->free_known = o.free_known;
+    to->free = o.free;
+    to->in_use_known = o.in_use_known;
+    to->in_use = o.in_use;
+    to->allocated_known = o.allocated_known;
+    to->allocated = o.allocated;
+    to->unallocated_known = o.unallocated_known;
+    to->unallocated = o.unallocated;
+    to->others_known = o.others_known;
+    to->others = o.others;
+}
+
+void al_book_memory_fill(const struct al_book_rank *k, struct al_book_memory *room, struct al_report_rank_memory *ret) {
+    const struct al_tally *t = &k->tally;
     const struct al_tally_host *h = &t->host;
     al_allocator_of(t, &room->allocator);
     *ret = (struct al_report_rank_memory){.settings_known = room->allocator.known,
@@ -57,7 +82,9 @@ void al_book_memory_fill(const struct al_tally *t, struct al_book_memory *room, 
                                           .emptied_bytes = (double)t->emptied_bytes,
                                           .emptied_seconds = (double)t->emptied_ns / 1e9,
                                           .epoch_count = h->epoch_count,
-                                          .epochs = room->epochs};
+                                          .epochs = room->epochs,
+                                          .oom = &room->oom};
+    fill_oom(k, &room->oom);
     for (uint32_t d = 0; d < t->device_count; d++)
         fill_device(&t->memory[d], &room->devices[d]);
     for (int f = 0; f < AL_HOST_COUNT; f++) {

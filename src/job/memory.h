@@ -12,9 +12,10 @@ struct al_book_memory {
     struct al_allocator allocator;
     struct al_report_memory devices[AL_TALLY_DEVICES];
     struct al_report_epoch epochs[AL_TALLY_EPOCHS];
+    struct al_report_oom oom;
 };
 
-void al_book_memory_fill(const struct al_tally *t, struct al_book_memory *room, struct al_report_rank_memory *ret);
+void al_book_memory_fill(const struct al_book_rank *k, struct al_book_memory *room, struct al_report_rank_memory *ret);
 // "alula: epoch 3 …": what was read at the begin of the last epoch.
 void al_book_say_epoch(const struct al_book_rank *k, struct al_buf *b);
 // At the end: what is live, cached and outside, the host side, and what the reading cost. Of all ranks, or of the leader.

@@ -304,3 +304,27 @@ def test_without_cuda_figures_are_null(alula, tmp_path):
     rank = report["alula"]["ranks"][0]
     assert report["gpu_peak_memory_allocated_gb"] is None and rank["allocator"] == [] and rank["allocator_settings"] is None
     assert rank["readings"] == {"allocator": None, "cuda_events": None}
+
+
+# --- out of memory --------------------------------------------------------------------------------------------------
+
+DEMAND = ("OutOfMemoryError: CUDA out of memory. Tried to allocate 674.00 MiB. GPU 3 has a total capacity of 79.14 GiB of which 416.75 "
+          "MiB is free. Including non-PyTorch memory, this process has 78.72 GiB memory in use. Of the allocated memory 78.18 GiB is "
+          "allocated by PyTorch, and 69.36 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try "
+          "setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.")
+
+
+def test_post_mortem_judges_torch_s_message(alula, tmp_path):
+    got = alula("run", "--output-dir", tmp_path, "--", sys.executable, FAKE, "--steps", 20, "--at", 8, "--fail", DEMAND)
+    assert got.returncode == 1
+    assert "alula:   out of memory: capacity: 674.0 MiB asked for, 79.1 GiB on the device, 416.8 MiB free, 78.2 GiB in tensors" in got.stderr
+    assert "do: a smaller micro-batch" in got.stderr and "allocator settings do not help here" in got.stderr
+    oom = json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["ranks"][0]["last"]["out_of_memory"]
+    assert (oom["cause"], oom["device"], oom["tried_bytes"], oom["other_processes_bytes"]) == ("capacity", 3, 674 << 20, None)
+    fragmented = DEMAND.replace("674.00 MiB", "6.00 GiB").replace("69.36 MiB is reserved", "16.00 GiB is reserved").replace(
+        "78.18 GiB is alloc", "62.00 GiB is alloc")
+    for settings, advice in (("backend=native", "do: PYTORCH_ALLOC_CONF=expandable_segments:True, or"),
+                             ("backend=native PYTORCH_ALLOC_CONF=expandable_segments:True", "do: expandable_segments is on already")):
+        got = alula("run", "--", sys.executable, FAKE, "--framework", "torch=2.13.0", "--steps", 20, "--at", 8, "--fail", fragmented,
+                    "--alloc", settings)
+        assert "out of memory: fragmentation: 6.0 GiB asked for" in got.stderr and advice in got.stderr

@@ -81,5 +81,6 @@ int steps_suite(void);
 int advice_suite(void);
 int steps_transport_suite(void);
 int steps_memory_suite(void);
+int oom_suite(void);
 
 #endif
