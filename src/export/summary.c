@@ -44,8 +44,10 @@ static const char *cell(const char *p, bool bytes, double *ret) {
 static bool take_row(const char *p, struct al_summary *s) {
     for (int i = 0; i < AL_SUMMARY_COUNT; i++) {
         size_t len = strlen(rows[i].words);
-        const char *q = skip_blanks(p + len);
-        if (strncmp(p, rows[i].words, len) != 0 || *q != '|' || s->row[i].known)
+        if (strncmp(p, rows[i].words, len) != 0)
+            continue;
+        const char *q = skip_blanks(p + len); // not before: the text may end sooner
+        if (*q != '|' || s->row[i].known)
             continue;
         double *const cells[] = {&s->row[i].current, &s->row[i].peak, &s->row[i].allocated, &s->row[i].freed};
         q++;

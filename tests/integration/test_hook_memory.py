@@ -219,3 +219,31 @@ def test_requests_without_cuda_and_with_a_fault(hook):
     torch.cuda.empty_cache = lambda: 1 / 0
     parts.requests.answer(probe)
     assert answers(probe) == [(2, -1, -1, 1)]
+
+
+# --- the example: a tensor of 20000 x 20000 float32 is live, cached, released ---------------------------------------
+
+SQUARE = 20000 * 20000 * 4  # 1.49 GiB
+SEGMENT = (SQUARE + 2 * MIB - 1) // (2 * MIB) * 2 * MIB  # what the native allocator asks the driver for
+GOLDEN = [("live", SQUARE, SEGMENT), ("cached", 0, SEGMENT), ("released", 0, 0)]
+
+
+def test_live_cached_released(hook):
+    torch, probe = Torch(), Probe()
+    gpu, parts = gpu_of(hook, torch, probe)
+    torch.stats.current.update(allocated_bytes=SQUARE, reserved_bytes=SEGMENT)
+    seen = []
+    for step, (stage, _, _) in enumerate(GOLDEN, 1):
+        if stage == "cached":
+            torch.stats.current["allocated_bytes"] = 0
+        elif stage == "released":
+            torch.cuda.empty_cache = lambda: torch.stats.current.update(reserved_bytes=0)
+            probe.bits = parts.words.EMPTY_CACHE
+            parts.requests.answer(probe)
+            assert answers(probe)[0][2] == SEGMENT  # what came back
+        probe.marks = []
+        gpu.read(step)
+        told = probe.memory()
+        seen.append((stage, told["ALLOCATED"], told["RESERVED"]))
+    assert seen == GOLDEN
+    assert round(SQUARE / (1 << 30), 2) == 1.49

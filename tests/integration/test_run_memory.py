@@ -306,6 +306,42 @@ def test_without_cuda_figures_are_null(alula, tmp_path):
     assert rank["readings"] == {"allocator": None, "cuda_events": None}
 
 
+# --- live, cached, released: the example of a tensor of 20000 x 20000 float32 ----------------------------------------
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_live_cached_released(alula, standin, tmp_path, stages):
+    """Deleting lowers allocated alone, empty_cache reserved and what the driver shows; each is told as what it is."""
+    square, segment, context = 20000 * 20000 * 4, 763 << 21, 500 << 20
+    script = tmp_path / "stages.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(FAKE.parent)!r})\n" + f"""
+import fake_job as f
+p = f.Probe()
+p.mark(f.HELLO, 1, 0, 1)
+p.text(f.FRAMEWORK, "torch=2.13.0 device0={UUID}")
+step = 0
+for allocated, reserved in (({square}, {segment}), (0, {segment}), (0, 0))[:{stages}]:
+    for _ in range(100):
+        step += 1
+        p.phase(f.FORWARD, step, 0.01)
+        p.mark(f.MEMORY, f.ALLOCATED, allocated, step, device=0)
+        p.mark(f.MEMORY, f.RESERVED, reserved, step, device=0)
+        p.mark(f.STEP, 0, step, 1)
+""")
+    used = context + (0 if stages == 3 else segment)
+    path = scene(tmp_path, f"gpu 0 memory_total_bytes=140GiB memory_used_bytes={used}B utilization_ratio=0.1\n")
+    got = alula("run", "--output-dir", tmp_path, "--", sys.executable, script,
+                env={"ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(path)}, timeout=60)
+    device = json.loads((tmp_path / "metrics_report.json").read_text())["alula"]["ranks"][0]["allocator"][0]
+    assert device["allocated_bytes.all.current"] == {"last": square if stages == 1 else 0, "most": square}
+    assert device["reserved_bytes.all.current"] == {"last": 0 if stages == 3 else segment, "most": segment}
+    assert device["nvml"]["device_used_bytes"]["last"] == used
+    assert device["nvml"]["outside_torch_bytes"]["last"] == context
+    line = {1: "1.5 GiB in tensors + 124.0 KiB cached = 1.5 GiB reserved", 2: "0 B in tensors + 1.5 GiB cached = 1.5 GiB reserved",
+            3: "0 B in tensors + 0 B cached = 0 B reserved"}[stages]
+    assert line in got.stderr, got.stderr
+
+
 # --- out of memory --------------------------------------------------------------------------------------------------
 
 DEMAND = ("OutOfMemoryError: CUDA out of memory. Tried to allocate 674.00 MiB. GPU 3 has a total capacity of 79.14 GiB of which 416.75 "
