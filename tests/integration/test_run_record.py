@@ -155,3 +155,56 @@ def test_what_goes_over_the_size_limit(alula_bin, tmp_path, local):
                          env={**os.environ, "TMPDIR": str(local)})
     assert got.returncode == 0, got.stderr
     assert "file size limit" in got.stderr and not (tmp_path / "out" / "run.alula").exists()
+
+
+def test_findings_and_verdicts_of_the_steps(fake, tmp_path):
+    out = tmp_path / "out"
+    fake("--steps", 100, "--data", 0.02, "--forward", 0.005, run=("--output-dir", out))
+    with sqlite3.connect(out / "run.alula") as db:
+        assert db.execute("SELECT count(*) FROM findings WHERE rule = 'data_wait' AND phase = 'began'").fetchone()[0] == 1
+        verdicts = dict(db.execute("SELECT rule, verdict FROM verdicts"))
+    assert verdicts["data_wait"] == "finding" and verdicts["healthy"] != "finding"
+
+
+def test_onto_another_file_system(fake, alula, tmp_path):
+    """The local disk is another file system than the folder: copied, then renamed."""
+    shm = pathlib.Path("/dev/shm")
+    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("one file system")
+    out = tmp_path / "trained"
+    got = fake("--steps", 20, "--output", out, env={"TMPDIR": str(shm)})
+    assert "recording: /dev/shm/alula-record-" in got.stderr and f"alula: recording: {out}/run.alula\n" in got.stderr
+    assert sorted(p.name for p in out.iterdir()) == ["metrics_report.json", "run.alula"]
+    assert info_of(alula, out / "run.alula")["closed"] is True
+    assert stat.S_IMODE((out / "run.alula").stat().st_mode) == 0o600
+    first = (out / "run.alula").read_bytes()
+    got = fake("--steps", 5, "--output", out, env={"TMPDIR": str(shm)})
+    assert f"alula: recording: {out}/run-2.alula\n" in got.stderr and (out / "run.alula").read_bytes() == first
+    assert not list(shm.glob("alula-record-*"))
+
+
+def test_a_folder_that_cannot_take_it(fake, alula, tmp_path, local):
+    """Then it stays where it is, and alula says where."""
+    if os.geteuid() == 0:
+        place = pathlib.Path("/proc/self/fdinfo")  # nobody writes there
+    else:
+        place = tmp_path / "closed"
+        place.mkdir(mode=0o500)
+    got = fake("--steps", 5, "--output", place)
+    assert got.returncode == 0 and "it stays at " in got.stderr
+    kept = list(local.glob("alula-record-*/run.alula"))
+    assert len(kept) == 1 and info_of(alula, kept[0])["closed"] is True
+
+
+def test_two_at_once_into_one_folder(alula_bin, alula, tmp_path, local):
+    out = tmp_path / "out"
+    jobs = [watched(alula_bin, local, ("--output-dir", str(out)), ("--steps", "100", "--rank", str(n))) for n in range(3)]
+    for job in jobs:
+        assert job.wait(timeout=60) == 0, job.stderr.read()
+    files = sorted(p.name for p in out.glob("*.alula"))
+    assert files == ["run-2.alula", "run-3.alula", "run.alula"]
+    reports = [json.loads(alula("report", out / name, "--json").stdout) for name in files]
+    assert {report["alula"]["ranks"][0]["rank"] for report in reports} == {0, 1, 2}
+    for job in jobs:
+        job.stdout.close()
+        job.stderr.close()

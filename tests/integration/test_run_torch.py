@@ -194,3 +194,55 @@ def test_the_trainer_s_folder_is_found(alula, tmp_path):
     (tmp_path / "output").mkdir()
     got = alula("run", "--", sys.executable, script, "--output_dir", tmp_path / "output", timeout=120)
     assert got.returncode == 0 and (tmp_path / "output" / "metrics_report.json").exists()
+
+
+def again(alula, folder):
+    got = alula("report", folder / "run.alula", "--json")
+    assert got.returncode == 0, got.stderr
+    return json.loads(got.stdout)
+
+
+def test_report_again_of_two_ranks(job, alula, tmp_path):
+    """The recording of torchrun's job gives the report again: steps, times, ends."""
+    _, report = two_ranks(job)
+    recorded = again(alula, sorted(tmp_path.glob("run*.alula"), key=lambda p: p.stat().st_mtime)[-1].parent)
+    assert len(recorded["alula"]["ranks"]) == len(report["alula"]["ranks"]) == 2
+    for mine, other in zip(*(sorted(r["alula"]["ranks"], key=lambda k: k["rank"]) for r in (recorded, report))):
+        assert (mine["rank"], mine["world_size"]) == (other["rank"], other["world_size"])
+        assert mine["host_timeline"]["wall_seconds"] > 0
+
+
+def test_a_killed_rank_is_told_again(job, alula, tmp_path):
+    got, _ = job(DDP, 9, launcher=TORCHRUN, alone=False, status=1)
+    told = alula("report", tmp_path / "run.alula").stdout
+    first = re.search(r"first to die: (rank 1 \(pid \d+\), of SIGKILL)", got.stderr)[1]
+    assert first in told and re.search(r"rank 1 \(pid \d+\) was between steps, after step 10", told)
+
+
+def test_a_trainer_that_refuses_a_folder_with_something_in_it(alula, tmp_path):
+    """As transformers' own example scripts do: the recording comes there when the job is over."""
+    pytest.importorskip("transformers")
+    script, out = tmp_path / "job.py", tmp_path / "out"
+    script.write_text("""
+import os, sys, torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+if os.path.isdir(sys.argv[2]) and os.listdir(sys.argv[2]):
+    raise ValueError("Output directory already exists and is not empty")
+ids = torch.randint(0, 64, (32, 8))
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 32
+    def __getitem__(self, i): return {"input_ids": ids[i], "labels": ids[i]}
+model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+                                     num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=32))
+args = TrainingArguments(output_dir=sys.argv[2], per_device_train_batch_size=4, max_steps=8, report_to=[], use_cpu=True,
+                         disable_tqdm=True, save_strategy="no")
+Trainer(model=model, args=args, train_dataset=Data()).train()
+""")
+    got = alula("run", "--output-dir", out, "--", sys.executable, script, "--output_dir", out, timeout=120,
+                env={"HF_HUB_OFFLINE": "1"})
+    assert got.returncode == 0, got.stderr
+    report = json.loads((out / "metrics_report.json").read_text())
+    recorded = again(alula, out)
+    assert recorded["alula"]["ranks"][0]["steps"] == report["alula"]["ranks"][0]["steps"] == 8
+    for key in ("train_runtime", "train_steps_per_second", "data_loading_time_ratio"):
+        assert recorded[key] == pytest.approx(report[key], rel=1e-3), key
