@@ -45,6 +45,15 @@ static void keep_gpu(struct al_buf *b, const struct al_book_gpu *g) {
     word(b, "", g->name);
 }
 
+static void keep_tree(struct al_buf *b, const struct al_book_tree *t) {
+    if (!t->processes)
+        return;
+    al_buf_printf(b, "tree %u", t->processes);
+    for (int i = 0; i < AL_BOOK_KIND_COUNT; i++)
+        al_buf_printf(b, " %u", t->most[i]);
+    al_buf_char(b, '\n');
+}
+
 static void keep_trainlog(struct al_buf *b, const struct al_book *book) {
     const struct al_trainlog *l = &book->trainlog;
     const double numbers[] = {l->steps_per_second, l->elapsed_seconds, l->memory_gib};
@@ -80,6 +89,7 @@ void al_book_keep(struct al_buf *b, const struct al_book *book, const struct al_
         word(b, "output_dir_source", k->output_dir_source);
     if (!book->device_open)
         word(b, "device_missing", book->device_missing);
+    keep_tree(b, &book->tree);
     keep_trainlog(b, book);
     for (uint32_t i = 0; i < book->rank_count; i++)
         keep_rank(b, book->ranks[i]);
@@ -115,6 +125,18 @@ struct al_book_rank *al_book_find(const struct al_book *book, pid_t pid, uint64_
         if (book->ranks[i]->pid == pid && book->ranks[i]->start_ticks == start_ticks)
             return book->ranks[i];
     return NULL;
+}
+
+static void read_tree(char *p, struct al_book_tree *ret) {
+    struct al_book_tree t = {0};
+    int64_t n;
+    if (!take_i64(&p, 1, UINT32_MAX, &n))
+        return;
+    t.processes = (uint32_t)n;
+    // One of another version may know other kinds behind these.
+    for (int i = 0; i < AL_BOOK_KIND_COUNT && take_i64(&p, 0, UINT32_MAX, &n); i++)
+        t.most[i] = (uint32_t)n;
+    *ret = t;
 }
 
 static bool take_told(char **p, double *ret) {
@@ -225,6 +247,8 @@ static void read_line(char *line, struct al_book *book, struct al_book_kept *k) 
         read_rank(p, book);
     else if (strcmp(key, "trainlog") == 0)
         read_trainlog(p, &book->trainlog);
+    else if (strcmp(key, "tree") == 0 && k->finished)
+        read_tree(p, &book->tree);
     else if (strcmp(key, "gpu") == 0 && k->finished)
         read_gpu(p, book);
     else

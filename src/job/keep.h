@@ -6,6 +6,7 @@
 //   command swift sft ...          masked
 //   origin_ns, start_ns            monotonic: the recording's first tick, the command's start
 //   rank PID START LOST WORKERS ENDED_NS KNOWN STATUS
+//   tree PROCESSES N...            most at once, of each kind (job/tree.h)
 //   trainlog WRITER KEY OLD STEP STEPS_OF_ALL LINES DAMAGED STEPS_PER_SECOND ELAPSED MEMORY   the trainer's own log
 //   gpu UUID INDEX USED RATIO_NS COVERED_NS MAX KNOWN MOST TOTAL ERROR NAME
 //

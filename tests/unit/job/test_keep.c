@@ -39,6 +39,8 @@ static void test_what_is_kept_is_read_again(void **state) {
     (void)al_str_copy(book.gpus[0].uuid, sizeof book.gpus[0].uuid, "GPU-a");
     (void)al_str_copy(book.gpus[0].name, sizeof book.gpus[0].name, "NVIDIA H200");
     (void)al_str_copy(book.trainlog_path, sizeof book.trainlog_path, "out/logging.jsonl");
+    book.tree.processes = 5;
+    book.tree.most[AL_BOOK_KIND_WORKER] = 4;
     book.trainlog.lines = 10;
     book.trainlog.speed_key = AL_TRAINLOG_S_IT;
     book.trainlog.steps_per_second = 2.5;
@@ -52,6 +54,7 @@ static void test_what_is_kept_is_read_again(void **state) {
     assert_true(k && k->workers == 4 && k->tally.lost == 3 && k->ended && k->ended_ns == 500 && k->status_known);
     assert_string_equal(again.gpus[0].name, "NVIDIA H200");
     assert_true(again.gpus[0].used_by_job && again.gpus[0].ratio_ns == 1e9 && again.device_open);
+    assert_true(again.tree.processes == 5 && again.tree.most[AL_BOOK_KIND_WORKER] == 4);
     assert_true(again.trainlog.steps_per_second == 2.5 && isnan(again.trainlog.memory_gib));
     al_book_keep(&other, &again, &read);
     assert_string_equal(b.data, other.data);
