@@ -152,8 +152,8 @@ static int show(struct ps *p, struct al_cli_session *session, const struct al_sn
 }
 
 int al_cmd_ps(int argc, char **argv) {
-    static struct ps p;
-    struct al_cli_session session;
+    static struct ps p; // large
+    static struct al_cli_session session;
     const struct al_snapshot *s;
     p = (struct ps){.common = AL_CLI_OPTIONS_INIT};
     p.common.without_device = true;

@@ -322,10 +322,10 @@ static const struct al_device_ops shared_ops = {"nvml, shared", shared_sample, s
 // ---- leaving the view for others ----
 
 static struct history *history_of(struct shared *x, const char *uuid) {
-    for (uint32_t i = 0; i < x->sink.history_count; i++)
+    for (uint32_t i = 0; x->sink.history && i < x->sink.history_count; i++)
         if (strcmp(x->sink.history[i].uuid, uuid) == 0)
             return &x->sink.history[i];
-    if (x->sink.history_count == AL_GPU_MAX)
+    if (!x->sink.history || x->sink.history_count == AL_GPU_MAX)
         return NULL;
     struct history *h = &x->sink.history[x->sink.history_count++];
     (void)al_str_copy(h->uuid, sizeof h->uuid, uuid);

@@ -80,7 +80,7 @@ static void keep_own_ranks(struct al_board *b) {
 
 static void look_at_folder(struct round *r, int place_fd, const char *name) {
     struct stat st;
-    if (r->folders++ >= FOLDERS_MOST)
+    if (place_fd < 0 || r->folders++ >= FOLDERS_MOST)
         return;
     int fd = openat(place_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)

@@ -136,8 +136,9 @@ int al_link_open_below(struct al_link *l, const char *place) {
         return AL_E_TOOBIG;
     }
     if (!mkdtemp(l->dir)) {
+        int error = errno;
         l->dir[0] = '\0';
-        return errno == EACCES || errno == EROFS ? AL_E_DENIED : AL_E_IO;
+        return error == EACCES || error == EROFS ? AL_E_DENIED : AL_E_IO;
     }
     int result = hold_dir(l);
     if (!result)
