@@ -8,7 +8,7 @@ _alula_options() {
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
-    run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
+    run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
     attach) echo "--for --wait --tree --output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
     report) echo "--json --verbose --config --help" ;;
     compare) echo "--json --help" ;;

@@ -76,6 +76,7 @@ complete -c alula -n '__alula_is run attach' -l record -r -F
 complete -c alula -n '__alula_is attach' -l wait -x
 complete -c alula -n '__alula_is attach' -a '(__fish_complete_pids)'
 complete -c alula -n '__alula_is run' -l soak -x
+complete -c alula -n '__alula_is run' -l nvtx
 complete -c alula -n '__alula_is run attach' -l preset -x -a debug
 complete -c alula -n '__alula_is ask' -a 'memory-summary empty-cache'
 complete -c alula -n '__alula_is ask' -l timeout -x

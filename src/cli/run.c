@@ -38,6 +38,7 @@ static const char help[] =
     "  --model-size N[B]   billions of parameters: sets the memory limit (7B 80 %, 70B 90 %)\n"
     "  --empty-cache-above SIZE|SHARE  call torch.cuda.empty_cache() at a step's end when that much is held and unused,\n"
     "                      at most once a minute; each time it says what came back and what it cost (off by default)\n"
+    "  --nvtx              NVTX ranges of the phases, for Nsight Systems and other tools that are started in the job\n"
     "  --preset debug      everything on: --log-every 1, --verbose\n"
     "  --quiet             no start line, findings and summary; only why COMMAND died\n"
     "  --verbose           at the end, what every rule thought\n"
@@ -59,7 +60,7 @@ static const char examples[] =
 
 enum { OPT_OUTPUT = 1, OPT_LOG, OPT_TENSORBOARD, OPT_RECORD, OPT_NO_RECORD, OPT_FAIL_ON, OPT_SOAK,
        OPT_MODEL, OPT_PRESET, OPT_QUIET, OPT_VERBOSE,
-       OPT_EMPTY_CACHE };
+       OPT_EMPTY_CACHE, OPT_NVTX };
 const struct option al_run_options[] = {
     {"output-dir", required_argument, NULL, OPT_OUTPUT},
     {"log-every", required_argument, NULL, OPT_LOG},
@@ -69,6 +70,7 @@ const struct option al_run_options[] = {
     {"fail-on", required_argument, NULL, OPT_FAIL_ON},
     {"soak", required_argument, NULL, OPT_SOAK},
     {"model-size", required_argument, NULL, OPT_MODEL},
+    {"nvtx", no_argument, NULL, OPT_NVTX},
     {"preset", required_argument, NULL, OPT_PRESET},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"verbose", no_argument, NULL, OPT_VERBOSE},
@@ -126,6 +128,9 @@ int al_run_take_option(struct al_run *r, int option, const char *argument) {
                    ? usage_error("--fail-on %s: expected info, warning, critical, leak, or names of rules as in the report", argument)
                    : 0;
     case OPT_SOAK: return take_soak(r, argument);
+    case OPT_NVTX:
+        r->nvtx = true;
+        return strcmp(r->name, "run") == 0 ? 0 : usage_error("--nvtx is for alula run%s", "");
     case OPT_MODEL: return take_model_size(&r->model_size, argument);
     case OPT_PRESET:
         if (strcmp(argument, "debug") != 0)
@@ -206,7 +211,8 @@ static int start(struct al_run *r) {
     const struct al_job_options o = {.argv = r->argv,
                                      .socket = r->linked ? r->link.path : NULL,
                                      .probe = r->probed ? r->probe : NULL,
-                                     .hook = r->probed && r->hooked ? r->hook : NULL};
+                                     .hook = r->probed && r->hooked ? r->hook : NULL,
+                                     .nvtx = r->nvtx};
     int error, result = al_job_start(&o, &r->job, &error);
     if (!result)
         return 0;

@@ -44,7 +44,7 @@ struct al_run {
     bool goes_on;  // attached: the job goes on without alula
     bool elsewhere; // attached: what it calls its folders is not what alula calls them
     const char *output_dir;
-    bool quiet, verbose;
+    bool quiet, nvtx, verbose;
     int fail_on;            // --fail-on: least level, -1 none
     const char *fail_rules; // the whole of it: rules too; NULL
     _Atomic bool failed, leak; // a finding of it was raised; host memory leaks, by the rules on processes

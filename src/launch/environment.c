@@ -22,6 +22,7 @@ static const char *const names[AL_WAY_COUNT] = {
     [AL_WAY_CUDA] = "CUDA_INJECTION64_PATH",
     [AL_WAY_CUDA_CHAIN] = "ALULA_CHAINED_CUDA_INJECTION",
     [AL_WAY_NCCL] = "NCCL_PROFILER_PLUGIN",
+    [AL_WAY_NVTX] = "ALULA_NVTX",
 };
 
 static void put(enum al_way way, const char *value) {
@@ -120,6 +121,8 @@ void al_environment_set(const struct al_job_options *o, struct al_environment *r
         put(AL_WAY_SOCKET, o->socket);
     if (o->probe)
         put(AL_WAY_PROBE, o->probe);
+    if (o->nvtx && o->socket)
+        put(AL_WAY_NVTX, "1");
     if (o->hook && o->socket)
         put_hook(o->hook);
     if (o->probe && o->socket) {

@@ -12,6 +12,7 @@ enum al_way {
     AL_WAY_CUDA,       // CUDA_INJECTION64_PATH
     AL_WAY_CUDA_CHAIN, // ALULA_CHAINED_CUDA_INJECTION: whose place alula took, for the probe to load behind itself
     AL_WAY_NCCL,       // NCCL_PROFILER_PLUGIN: left alone when it is set, or when NCCL would find a profiler by itself
+    AL_WAY_NVTX,       // ALULA_NVTX: ranges at the marks
     AL_WAY_COUNT
 };
 

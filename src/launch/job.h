@@ -17,6 +17,7 @@ struct al_job_options {
     const char *socket; // ALULA_SOCKET; NULL: nobody listens
     const char *probe;  // libalula-probe.so, absolute; NULL: not installed
     const char *hook;   // folder of the Python start hook; NULL: not installed
+    bool nvtx;          // the hook is to put NVTX ranges around the phases
 };
 
 struct al_job {

@@ -29,6 +29,7 @@ static struct {
     al_object *answer;    // () when the collector asks for something
     al_object *unfed;     // () when steps have ended without a batch
     al_object *gpu_mark;  // (ended, begun)
+    al_object *nvtx_push, *nvtx_pop, *nvtx_names; // (name), (), names of the phases by number
     al_object *gpu_step;  // () -> CLOCK_MONOTONIC ns before which neither of the two wants to be called
 } hook;
 static int64_t gpu_due;
@@ -112,6 +113,25 @@ static bool step_ends(void) {
     return !begins || survive(py.call(hook.gpu_begins, NULL));
 }
 
+static int nvtx_depth; // ranges that are open: those alone are closed
+
+// Ranges for other tools. False with an exception of the host's set.
+static bool show_ranges(uint64_t turn) {
+    unsigned end = (uint8_t)(turn >> AL_PROBE_TURN_END), begin = (uint8_t)(turn >> AL_PROBE_TURN_BEGIN);
+    bool ok = true;
+    if (end && nvtx_depth > 0) {
+        nvtx_depth--;
+        ok = survive(py.call(hook.nvtx_pop, NULL));
+    }
+    if (!begin || !ok)
+        return ok;
+    al_object *name = py.item(hook.nvtx_names, (ssize_t)begin - 1);
+    ok = survive(name ? py.call(hook.nvtx_push, name, NULL) : NULL);
+    nvtx_depth += ok && name;
+    py.drop(name);
+    return ok;
+}
+
 // False with an exception of the host's set.
 static bool tell(const struct al_loop_move *m) {
     if (m->epoch)
@@ -124,6 +144,8 @@ static bool tell(const struct al_loop_move *m) {
         (void)alula_probe_turn(m->turn | (uint64_t)(loop.trainer > 0) << AL_PROBE_TURN_LOOP);
     if (gpu && !m->step)
         ok = gpu_marks(m);
+    if (m->turn && hook.nvtx_push && ok)
+        ok = show_ranges(m->turn);
     if (m->step && ok)
         ok = step_ends();
     return ok;
@@ -207,6 +229,32 @@ static bool count(al_object *batch, int64_t *samples) {
 #define METHOD(name) static al_object *name(al_object *self, al_object *const *args, ssize_t n)
 #define UNUSED ((void)self, (void)args, (void)n)
 
+// Those that need nothing: what begins answers whether it did, what ends is told for as long as the thread owns the loop.
+#define BEGINS(name, move)                                                                                             \
+    METHOD(name) {                                                                                                     \
+        UNUSED;                                                                                                        \
+        struct al_loop_move m = {0};                                                                                   \
+        bool begun = mine() && move(&loop, &m);                                                                        \
+        return told(&m, truth(begun));                                                                                 \
+    }
+#define ENDS(name, test, move)                                                                                         \
+    METHOD(name) {                                                                                                     \
+        UNUSED;                                                                                                        \
+        struct al_loop_move m = {0};                                                                                   \
+        if (test)                                                                                                      \
+            move(&loop, &m);                                                                                           \
+        return told(&m, py.none);                                                                                      \
+    }
+
+BEGINS(backward_begin, al_loop_backward_begin)
+BEGINS(clip_begin, al_loop_clip_begin) // an accelerator clips gradients
+BEGINS(scaler_begin, al_loop_scaler_begin)
+ENDS(data_done, owned(), al_loop_data_end)
+ENDS(forward_end, mine(), al_loop_forward_end)
+ENDS(backward_end, owned(), al_loop_backward_end)
+ENDS(clip_end, owned(), al_loop_clip_end)
+ENDS(on_return, mine(), al_loop_data_end) // sys.monitoring: the loop's function ends, maybe with its iterator
+
 METHOD(data_begin) {
     UNUSED;
     struct al_loop_move m = {0};
@@ -240,14 +288,6 @@ METHOD(data_end) {
     return told(&m, py.none);
 }
 
-METHOD(data_done) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    if (owned())
-        al_loop_data_end(&loop, &m);
-    return told(&m, py.none);
-}
-
 METHOD(data_raised) {
     UNUSED;
     if (owned())
@@ -277,29 +317,6 @@ METHOD(forward_begin) {
     return told(&m, py.none);
 }
 
-METHOD(forward_end) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    if (mine())
-        al_loop_forward_end(&loop, &m);
-    return told(&m, py.none);
-}
-
-METHOD(backward_begin) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    bool begun = mine() && al_loop_backward_begin(&loop, &m);
-    return told(&m, truth(begun));
-}
-
-METHOD(backward_end) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    if (owned())
-        al_loop_backward_end(&loop, &m);
-    return told(&m, py.none);
-}
-
 // (optimizer, args, kwargs), as torch calls its global hooks of every optimizer.
 METHOD(optimizer_begin) {
     UNUSED;
@@ -315,29 +332,6 @@ METHOD(optimizer_end) {
     if (n >= 1 && mine())
         al_loop_optimizer_end(&loop, (al_loop_id)args[0], &m);
     return told(&m, py.none);
-}
-
-// An accelerator clips gradients.
-METHOD(clip_begin) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    bool begun = mine() && al_loop_clip_begin(&loop, &m);
-    return told(&m, truth(begun));
-}
-
-METHOD(clip_end) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    if (owned())
-        al_loop_clip_end(&loop, &m);
-    return told(&m, py.none);
-}
-
-METHOD(scaler_begin) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    bool begun = mine() && al_loop_scaler_begin(&loop, &m);
-    return told(&m, truth(begun));
 }
 
 // (optimizer, whether the step raised)
@@ -511,15 +505,6 @@ METHOD(on_line) {
     return told(&m, py.none);
 }
 
-// (code, offset, value): the loop's function ends, maybe with its iterator.
-METHOD(on_return) {
-    UNUSED;
-    struct al_loop_move m = {0};
-    if (mine())
-        al_loop_data_end(&loop, &m);
-    return told(&m, py.none);
-}
-
 // (code, offset, callable, argument)
 METHOD(on_call) {
     (void)self;
@@ -552,6 +537,16 @@ METHOD(on_c_raise) {
     return told(&m, py.none);
 }
 
+// (push, pop, names) or nothing
+METHOD(set_nvtx) {
+    (void)self;
+    set(&hook.nvtx_push, n >= 3 ? args[0] : NULL);
+    set(&hook.nvtx_pop, n >= 3 ? args[1] : NULL);
+    set(&hook.nvtx_names, n >= 3 ? args[2] : NULL);
+    nvtx_depth = 0;
+    return give(py.none);
+}
+
 #define ROW(name) {#name, name, METH_FASTCALL, NULL}
 
 static struct al_python_method methods[] = {
@@ -560,7 +555,7 @@ static struct al_python_method methods[] = {
     ROW(clip_begin), ROW(clip_end), ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer),
     ROW(in_trainer), ROW(active), ROW(off), ROW(restart),
     ROW(set_monitor), ROW(watch_line), ROW(on_line), ROW(on_return), ROW(on_call), ROW(on_c_return), ROW(on_c_raise),
-    ROW(set_hook), ROW(set_torch), ROW(set_gpu), {NULL, NULL, 0, NULL}};
+    ROW(set_hook), ROW(set_torch), ROW(set_gpu), ROW(set_nvtx), {NULL, NULL, 0, NULL}};
 
 struct al_python_method *alula_probe_python(const struct al_python *python) {
     if (python->bytes != sizeof *python)

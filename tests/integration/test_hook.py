@@ -81,6 +81,7 @@ def test_numbers():
         assert KINDS[getattr(words, name)] == name
     for name in ("DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "EVALUATION", "SAVE", "LOG"):
         assert PHASES[getattr(words, name)] == name
+    assert list(words.PHASES) == [name.lower() for name in PHASES]
     for name in TEXTS:
         assert name in ("COMMUNICATOR", "TRANSPORT") or TEXTS[getattr(words, name)] == name  # that one the NCCL plugin tells
     header = (ROOT / "src/model/event.h").read_text()

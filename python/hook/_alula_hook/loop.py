@@ -48,6 +48,7 @@ def detach():
         monitor.end()
     set_hook()  # noqa: F821
     set_gpu(None, None)  # noqa: F821
+    set_nvtx()  # noqa: F821
     begun, gpu = False, None
 
 
@@ -74,11 +75,20 @@ def gpu_begins():
         from .gpu import Gpu
         gpu = Gpu(probe)
         set_gpu(gpu.mark, gpu.step_ends)  # noqa: F821
+        ranges()
         gpu.step_ends()
     except Exception:
         log("no figures of CUDA")
         gpu = None
         set_gpu(None, None)  # noqa: F821
+
+
+def ranges():
+    """NVTX ranges at the marks (alula run --nvtx): only now that the job itself has brought CUDA up."""
+    from . import words
+    nvtx = getattr(sys.modules["torch"]._C, "_nvtx", None)
+    if os.environ.get("ALULA_NVTX") == "1" and nvtx is not None:
+        set_nvtx(nvtx.rangePushA, nvtx.rangePop, ["alula:" + name for name in words.PHASES])  # noqa: F821
 
 
 def answer():
