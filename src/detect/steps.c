@@ -9,6 +9,7 @@
 #include "detect/advice.h"
 #include "detect/say.h"
 #include "detect/steps_part.h"
+#include "model/told.h"
 
 // ---- shared ----
 
@@ -76,6 +77,15 @@ bool al_steps_share(const struct al_steps_view *v, int part, bool whole, double 
     }
     *ret = wall > 0 ? time / wall : 0;
     return wall > 0;
+}
+
+const char *al_steps_data_unknown(const struct al_steps_view *v) {
+    for (uint32_t i = 0; i < v->count; i++) {
+        const char *source = v->ranks[i].tally->text[AL_TEXT_SOURCE], *told = al_told_confidence(source, "data");
+        if (told && strcmp(told, "none") == 0)
+            return *al_told_reason(source) ? al_told_reason(source) : "a process does not see where its batches come from";
+    }
+    return NULL;
 }
 
 // What is said while the job runs must not be taken back at its end: the recent steps well above the limit, and all so
@@ -157,6 +167,10 @@ static void judge_data(const struct al_settings *set, const struct al_steps_view
     al_steps_begin(ret, "data_wait", "job");
     if (!al_steps_enough(set, v, ret) || !al_steps_share(v, AL_IN_DATA, false, &share))
         return;
+    if (al_steps_data_unknown(v)) {
+        al_steps_say(ret, AL_VERDICT_CANNOT_TELL, "%s", al_steps_data_unknown(v));
+        return;
+    }
     (void)al_steps_wall(v, &steps);
     if (share <= set->training_data_above || !al_steps_lasts(v, AL_IN_DATA, share, set->training_data_above)) {
         al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time waiting for data", al_say_percent(share).s);
@@ -233,6 +247,8 @@ static void judge_health(const struct al_settings *set, const struct al_steps_vi
                      v->utilization_missing ? v->utilization_missing : "not read");
     else if (found)
         al_steps_say(ret, AL_VERDICT_QUIET, "not healthy: see the finding");
+    else if (al_steps_data_unknown(v))
+        al_steps_say(ret, AL_VERDICT_CANNOT_TELL, "waiting for data is missing: %s", al_steps_data_unknown(v));
     else if (!c.known)
         al_steps_say(ret, AL_VERDICT_CANNOT_TELL, "communication time is missing: %s",
                      c.source);

@@ -33,6 +33,8 @@ struct al_steps_communication {
     const char *source; // how it is known, or why not
 };
 void al_steps_communication(const struct al_steps_view *v, struct al_steps_communication *ret);
+// Why it is not known how long the ranks wait for data; NULL when it is.
+const char *al_steps_data_unknown(const struct al_steps_view *v);
 // Share of wall time of a part over all ranks; false where no step ended. whole: with the first step (warm-up).
 bool al_steps_share(const struct al_steps_view *v, int part, bool whole, double *ret);
 // DataLoader workers a rank that this node's cores carry: cores over local ranks without the one that the rank itself

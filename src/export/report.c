@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "export/jsonl.h"
 #include "export/report_part.h"
+#include "model/told.h"
 
 static const struct {
     const char *key;
@@ -86,10 +87,24 @@ static void put_parts(struct al_buf *b, const char *key, const struct al_report_
     al_buf_char(b, '}');
 }
 
+// Of the parts that the process itself told of, in its own words.
+static void put_confidence(struct al_buf *b, const struct al_report_rank *k) {
+    const char *source = k->step_source ? k->step_source : "";
+    al_buf_str(b, ",\"part_confidence\":{");
+    for (uint32_t i = 0, n = 0; i < k->part_count; i++) {
+        const char *word = al_told_confidence(source, k->part_words[i]);
+        if (word)
+            al_buf_printf(b, "%s\"%s\":\"%s\"", n++ ? "," : "", k->part_words[i], word);
+    }
+    al_buf_char(b, '}');
+    al_report_text(b, "part_unknown_because", al_told_reason(source));
+}
+
 static void put_host_timeline(struct al_buf *b, const struct al_report_rank *k) {
     double other = k->part_count ? k->part_seconds[0] : 0;
     bool known = k->wall_seconds > 0;
     al_buf_str(b, ",\n       \"host_timeline\":{\"source\":\"marks of the probe\",\"confidence\":\"exact\"");
+    put_confidence(b, k);
     al_report_number(b, "wall_seconds", known, k->wall_seconds);
     al_report_number(b, "explained_ratio", known, known ? 1 - other / k->wall_seconds : 0);
     put_parts(b, "seconds", k, k->part_seconds);

@@ -93,8 +93,9 @@ static void put_shares(struct al_report *p, struct al_book *book) {
     double data = 0;
     al_book_view(book, false, &view);
     bool known = al_steps_share(&view, AL_IN_DATA, true, &data);
-    put(p, AL_REPORT_data_loading_time_ratio, known, data, "exact",
-        known ? "waiting for data over wall time of all steps, all ranks" : "no step ended");
+    const char *unseen = al_steps_data_unknown(&view);
+    put(p, AL_REPORT_data_loading_time_ratio, known && !unseen, data, "exact",
+        !known ? "no step ended" : unseen ? unseen : "waiting for data over wall time of all steps, all ranks");
     al_steps_communication(&view, &c);
     put(p, AL_REPORT_communication_time_ratio, known && c.known, c.ratio, c.ratio > 0 ? "inferred" : "exact",
         known ? c.source : "no step ended");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "model/told.h"
 #include "tally/tally.h"
 
 static const uint8_t figure_metrics[AL_ALLOCATOR_COUNT] = {
@@ -50,7 +51,7 @@ void al_tally_rank(const struct al_tally *t, struct al_rank *r) {
     r->rank = t->rank >= 0 && t->rank <= INT32_MAX ? (int32_t)t->rank : -1;
     r->world = t->world > 0 && t->world <= INT32_MAX ? (int32_t)t->world : -1;
     r->device = -1;
-    (void)al_str_copy(r->source, sizeof r->source, t->text[AL_TEXT_SOURCE]);
+    (void)al_str_copy_n(r->source, sizeof r->source, t->text[AL_TEXT_SOURCE], al_told_name(t->text[AL_TEXT_SOURCE]));
     if (!t->first_ns)
         return;
     int64_t now = t->last_ns, step = al_tally_steps(t) ? t->step_end_ns : now;

@@ -2,7 +2,10 @@
 """Loops whose batches come from no DataLoader: with sys.monitoring (3.12 and newer) their fetches are seen, below that
 the report says why not. A stub stands for torch, so that each interpreter that is there can be tried."""
 
+import json
 import os
+import subprocess
+import sys
 
 import pytest
 from hook_collector import Collector
@@ -157,3 +160,23 @@ def test_what_cannot_be_known_is_said(run, name):
     if name in OLDER:
         ring, _ = run(name, FOR)
         assert "3.12" in ring.texts("SOURCE")[-1] and ring.line() == "BO|" * 8
+
+
+def test_the_report_says_so(run, alula_bin, tmp_path):
+    """Confidence of each part; where the loop's iterator is not seen, null with the reason, and no verdict on waiting. And
+    --nvtx reaches the job."""
+    script = tmp_path / "job.py"
+    script.write_text(HEAD + "import os\nfor i in range(60):\n    time.sleep(0.06)\n    step(i)\nprint(os.environ.get('ALULA_NVTX'))\n")
+    done = subprocess.run([alula_bin, "run", "--nvtx", "--quiet", "--no-record", "--output-dir", tmp_path / "out", "--",
+                           sys.executable, script], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.stdout == "1\n"
+    report = json.loads((tmp_path / "out" / "metrics_report.json").read_text())
+    assert report["data_loading_time_ratio"] is None
+    assert "no DataLoader" in report["alula"]["figures"]["data_loading_time_ratio"]["reason"]
+    timeline = report["alula"]["ranks"][0]["host_timeline"]
+    assert timeline["part_confidence"] == {"data": "none", "forward": "none", "backward": "exact", "optimizer": "exact",
+                                           "evaluation": "inferred"}
+    assert "no DataLoader" in timeline["part_unknown_because"]
+    [verdict] = [v for v in report["alula"]["verdicts"] if v["rule"] == "data_wait"]
+    assert verdict["verdict"] == "cannot tell" and "no DataLoader" in verdict["message"]

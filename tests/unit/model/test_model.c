@@ -11,6 +11,7 @@
 #include "model/finding.h"
 #include "model/select.h"
 #include "model/snapshot.h"
+#include "model/told.h"
 #include "model/attr.h"
 #include "model/gpu_peak.h"
 
@@ -181,6 +182,24 @@ static void peaks_are_known_by_the_driver_s_name(void **state) {
     }
 }
 
+static void a_process_says_how_its_parts_are_known(void **state) {
+    (void)state;
+    const char *full = "torch.optim hook; data=none forward=inferred optimizer=exact odd=maybe; no loader; so";
+    assert_int_equal(al_told_name(full), 16);
+    assert_string_equal(al_told_confidence(full, "data"), "none");
+    assert_string_equal(al_told_confidence(full, "forward"), "inferred");
+    assert_string_equal(al_told_confidence(full, "optimizer"), "exact");
+    assert_null(al_told_confidence(full, "odd"));
+    assert_null(al_told_confidence(full, "save"));
+    assert_null(al_told_confidence(full, "dat"));
+    assert_string_equal(al_told_reason(full), "no loader; so");
+    static const char *const bare[] = {"", "transformers.Trainer", ";", ";;", "a;data", "a; data=; ", "a; =exact", "data=exact"};
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+        assert_null(al_told_confidence(bare[i], "data"));
+        assert_string_equal(al_told_reason(bare[i]), "");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metric_names_carry_their_unit),
@@ -190,6 +209,7 @@ int main(void) {
         cmocka_unit_test(a_rank_says_its_phase_or_that_it_is_not_known),
         cmocka_unit_test(memory_of_a_process_is_summed_or_unknown),
         cmocka_unit_test(gpus_are_chosen_by_index_uuid_and_bus),
+        cmocka_unit_test(a_process_says_how_its_parts_are_known),
         cmocka_unit_test(peaks_are_known_by_the_driver_s_name),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
