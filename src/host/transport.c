@@ -33,7 +33,7 @@ static void add(struct al_buf *b, const char *key, const char *value) {
         al_buf_printf(b, "%s%s=%s", b->len ? " " : "", key, clean);
 }
 
-static void environment(struct al_buf *b, const char *text, size_t len) {
+void al_transport_environ(struct al_buf *b, const char *text, size_t len) {
     const char *end;
     for (const char *p = text; p < text + len && (end = memchr(p, '\0', (size_t)(text + len - p))); p = end + 1) {
         for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
@@ -100,7 +100,7 @@ int al_transport_text(int root_fd, pid_t pid, char *out, size_t size) {
     add_count(&b, "verbs_devices", verbs_devices(root_fd));
     ssize_t len = al_fs_readf(root_fd, text, ENVIRON_MOST, "proc/%d/environ", (int)pid);
     if (len > 0)
-        environment(&b, text, (size_t)len);
+        al_transport_environ(&b, text, (size_t)len);
     free(text);
     int result = open < 0 && len < 0 ? error == ENOENT ? AL_E_NOENT : AL_E_DENIED : b.failed ? AL_E_NOMEM : 0;
     if (!result)

@@ -11,4 +11,8 @@
 // environment is the one that the process was started with. AL_E_NOENT, AL_E_DENIED when nothing of it can be read.
 int al_transport_text(int root_fd, pid_t pid, char *out, size_t size);
 
+// The environment's part of it, behind what b holds; a last entry without its NUL was cut off and is not used.
+struct al_buf;
+void al_transport_environ(struct al_buf *b, const char *text, size_t len);
+
 #endif

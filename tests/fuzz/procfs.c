@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "host/cgroup.h"
 #include "host/command.h"
 #include "host/parse.h"
 #include "host/roles.h"
+#include "host/transport.h"
 #include "model/process.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -84,6 +86,13 @@ static void environment(const char *text, size_t len) {
     check(e.world_size < 0 || e.world_size > e.rank);
     check_text(e.slurm_job, sizeof e.slurm_job);
     check_text(e.visible_devices, sizeof e.visible_devices);
+    struct al_buf b = AL_BUF_INIT;
+    al_transport_environ(&b, text, len);
+    al_buf_char(&b, '\0');
+    check_text(b.data, b.len);
+    for (const char *p = b.data; *p; p += strcspn(p, " "), p += *p == ' ')
+        check(strncmp(p, "NCCL_", 5) == 0 || strncmp(p, "local_world=", 12) == 0); // a value brings in no word of its own
+    al_buf_free(&b);
 }
 
 static void command(const char *text, size_t len) {

@@ -123,6 +123,27 @@ static void swift(void **state) {
          "python -c from multiprocessing.spawn import spawn_main --multiprocessing-fork", NO, 1000, 0, "engine", 200, 0},
     };
     CHECK("swift rollout", rollout);
+    // Ranks by torchrun from megatron's entry, one with a resource tracker, a packing worker and a forked loader worker.
+    const char *megatron = "python -u /x/swift/cli/_megatron/sft.py --model m";
+    const struct row ranks[] = {
+        SHELL(100, 1, 1000),
+        {200, 100, -1, "megatron", "python3", "/usr/bin/megatron", "sft", "python /usr/bin/megatron sft", NO, 1000, 0,
+         "launcher", 200, 0},
+        {250, 200, -1, "python3", "python3", "torch.distributed.run", "--nproc_per_node", run, NO, 1000, 0, "launcher", 200,
+         0},
+        {300, 250, 0, "pt_main_thread", "python3", "/x/swift/cli/_megatron/sft.py", "--model", megatron, {0, 0, 2}, 1000, 0,
+         "rank", 200, 0},
+        {301, 250, 1, "pt_main_thread", "python3", "/x/swift/cli/_megatron/sft.py", "--model", megatron, {1, 1, 2}, 1000, 0,
+         "rank", 200, 0},
+        {310, 300, -1, "python3", "python3", "-c", "", "python -c from multiprocessing.resource_tracker import main;main(5)",
+         {0, 0, 2}, 1000, 0, "other", 200, 0},
+        {311, 300, -1, "python3", "python3", "-c", "",
+         "python -c from multiprocessing.spawn import spawn_main --multiprocessing-fork", {0, 0, 2}, 1000, 0, "worker", 200,
+         300},
+        {312, 300, -1, "pt_data_worker", "python3", "/x/swift/cli/_megatron/sft.py", "--model", megatron, {0, 0, 2}, 1000, 0,
+         "worker", 200, 300},
+    };
+    CHECK("NPROC_PER_NODE=2 megatron sft", ranks);
 }
 
 static void accelerate_and_deepspeed(void **state) {
