@@ -159,7 +159,9 @@ static void *live(void *user) {
         pthread_mutex_lock(&d->run->lock);
         d->run->book.device_open = p.device != NULL;
         pthread_mutex_unlock(&d->run->lock);
+        d->collect = p.collect;
         result = al_collect_run(p.collect, 0, &d->stop);
+        d->collect = NULL;
         if (result)
             fail(d, al_error_text(result));
     }

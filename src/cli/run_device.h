@@ -8,6 +8,7 @@
 
 #include "model/source.h"
 
+struct al_collect;
 struct al_run;
 
 struct al_run_device {
@@ -20,6 +21,7 @@ struct al_run_device {
     // of the thread
     struct al_run *run;
     bool color;
+    struct al_collect *collect; // while it collects, else NULL
 };
 
 void al_run_device_start(struct al_run *r);

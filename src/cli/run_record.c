@@ -20,10 +20,22 @@
 #include "launch/output_dir.h"
 #include "store/store.h"
 
+#define ATTR_NS (200 * AL_NS_PER_MS)
 #define KEEP_EVERY_NS (10 * AL_NS_PER_S)
 
+// Called from ticks. A driver that is slow to answer is not asked again: the end of the job would wait for it.
+static int ask_attr(void *user, uint32_t gpu, enum al_attr attr, struct al_attr_value *ret) {
+    struct al_run *r = user;
+    if (!r->device.collect || r->record.slow)
+        return AL_E_AGAIN;
+    int result = al_collect_attr(r->device.collect, gpu, attr, ATTR_NS, ret);
+    r->record.slow = result == AL_E_TIMEOUT;
+    return result;
+}
+
 static bool try_writer(struct al_run *r, const char *path, struct al_store_error *e, int *ret) {
-    const struct al_store_options o = {.path = path, .version = AL_VERSION, .config = r->record.config.data};
+    const struct al_store_options o = {.path = path, .version = AL_VERSION, .config = r->record.config.data,
+                                       .attr = ask_attr, .user = r};
     *ret = al_store_writer(&o, &r->record.store, e);
     if (!*ret)
         (void)al_str_copy(r->record.path, sizeof r->record.path, path);

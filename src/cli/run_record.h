@@ -14,6 +14,7 @@ struct al_run_record {
     bool off;          // --no-record
     const char *named; // --record
     struct al_sink *store; // NULL: none
+    bool slow;             // the driver did not answer in time about a GPU's attributes
     _Atomic bool failed;   // nothing is written any more
     char path[4200];   // where it is written
     char folder[256];  // of its own on a local disk, from which it is moved; "" none

@@ -84,6 +84,8 @@ def test_gpus_again(recorded, alula, standin, tmp_path):
     report = json.loads((out / "metrics_report.json").read_text())
     assert report["gpu_avg_utilization_percent"] > 40, live.stderr
     same(report, again(alula, out))
+    with sqlite3.connect(out / "run.alula") as db:
+        assert db.execute("SELECT count(*) FROM gpu_attributes").fetchone()[0] > 3
     with sqlite3.connect(out / "run.alula") as db:  # as of one that was cut off
         db.execute("UPDATE meta SET value = replace(value, 'finished 1', 'finished 0') WHERE key = 'job'")
     anew = again(alula, out)
