@@ -50,9 +50,24 @@ static void shift(struct al_snapshot *s, int64_t by_ns) {
     }
 }
 
-static bool everyone(const void *user, pid_t pid) {
+// A thinned tick holds a mean over its span: it counts as that mean in each second of it.
+static void spread_mean(struct al_store *store, struct al_snapshot *s, int64_t t) {
+    static const int seconds[] = {0, 10, 60};
+    int level = al_store_level(store, t), count = level > 0 && level < 3 ? seconds[level] : 0;
+    for (uint32_t i = 0; count && i < s->gpu_count; i++) {
+        struct al_gpu *g = &s->gpus[i];
+        struct al_value mean = al_ok(g->m[AL_GPU_UTIL_MEAN]) ? g->m[AL_GPU_UTIL_MEAN] : g->m[AL_GPU_UTIL];
+        if (!al_ok(mean))
+            continue;
+        g->fresh_count = (uint32_t)count;
+        for (int n = 0; n < count; n++)
+            g->fresh[n] = (struct al_fresh){t + n * AL_NS_PER_S, mean.num};
+    }
+}
+
+static bool nobody(const void *user, pid_t pid) {
     (void)user, (void)pid;
-    return true;
+    return false;
 }
 
 // The GPUs' use while the job trained, once more.
@@ -64,8 +79,9 @@ static int read_ticks(struct al_store *store, struct al_cli_job *job) {
         al_snapshot_clear(s);
         result = al_store_at(store, before, t, s);
         if (!result) {
+            spread_mean(store, s, t);
             shift(s, job->kept.origin_ns);
-            al_book_snapshot(&job->book, s, job->is_job ? NULL : everyone, NULL);
+            al_book_snapshot(&job->book, s, job->is_job ? NULL : nobody, NULL);
         }
         before = t;
     }

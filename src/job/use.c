@@ -154,7 +154,7 @@ void al_book_utilization(const struct al_book *book, struct al_book_utilization 
         return;
     }
     // Where pids cannot be told (containers), the only GPU must be the one that the job's allocator speaks of.
-    bool cuda = book->cuda_seen, only = !used && book->gpu_count == 1 && cuda;
+    bool cuda = book->cuda_seen, only = book->no_job || (!used && book->gpu_count == 1 && cuda);
     if (!used && !only) {
         (void)al_str_copy(u->why, sizeof u->why,
                           cuda ? "cannot tell which GPUs are the job's: the driver lists none of its processes here"

@@ -190,3 +190,15 @@ def test_damaged_words_of_a_job(recorded, alula):
         db.execute("UPDATE meta SET value = ? WHERE key = 'job'", ("job 1\npid x\nrank 9999999999 1\x1b[2J\ngpu\n" * 50,))
     got = alula("report", out / "run.alula")
     assert got.returncode == 0 and "5 steps in" in got.stdout and "\x1b" not in got.stdout
+
+
+def test_the_utilisation_of_a_thinned_recording(alula, tmp_path):
+    """A mean over 10 s or a minute counts as long as it stands for."""
+    scene = tmp_path / "scene.txt"
+    scene.write_text(HEAD + "duration 3600s\nhost hostname=h\ngpu 0\n@0s\ngpu 0 memory_total_bytes=140GiB "
+                     "memory_used_bytes=20GiB utilization_ratio=0.87\n@2400s\ngpu 0 utilization_ratio=0.27\n")
+    for name, options in (("full", ()), ("thin", ("--plain", "1min", "--full", "10min", "--coarse", "30min"))):
+        path = tmp_path / f"{name}.alula"
+        assert alula("record", "-o", path, "--source", f"scenario:{scene}", "--speed", "0", "--quiet", "--interval", "1s",
+                     *options).returncode == 0
+        assert json.loads(alula("report", path, "--json").stdout)["gpu_avg_utilization_percent"] == pytest.approx(67, abs=0.5)
