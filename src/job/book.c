@@ -20,7 +20,7 @@ int al_book_init(struct al_book *book, const struct al_settings *settings) {
 }
 
 void al_book_free(struct al_book *book) {
-    for (uint32_t i = 0; i < book->rank_count; i++)
+    for (uint32_t i = 0; book->ranks && i < book->rank_count; i++)
         free(book->ranks[i]);
     for (uint32_t i = 0; book->gpus && i < AL_GPU_MAX; i++)
         free(book->gpus[i].samples);
