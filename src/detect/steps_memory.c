@@ -110,6 +110,15 @@ static void number_fragments(const struct device *d, struct al_steps_verdict *v)
     al_steps_number(v, "alloc_retries", (double)d->retries, AL_UNIT_COUNT, "torch allocator");
 }
 
+// Where the job goes from one task to another emptying the cache pays; between steps it only costs.
+static const char *when_to_empty(const struct al_tally *t) {
+    if (t->total.part_ns[AL_IN_ROLLOUT] > 0)
+        return "behind each rollout, before the engine or the trainer takes its turn";
+    if (t->total.part_ns[AL_IN_EVALUATION] > 0)
+        return "behind each evaluation";
+    return "behind inference and between tasks, or by a limit in long services (alula run --empty-cache-above)";
+}
+
 static void tell_cache(const struct device *d, struct al_steps_verdict *v, const struct al_growth *g) {
     struct al_finding *f = &v->finding;
     bool fragmented = d->inactive > 0.5 * g->bytes && d->retries > 0;
@@ -129,8 +138,9 @@ static void tell_cache(const struct device *d, struct al_steps_verdict *v, const
         al_allocator_advise(&d->allocator, f->advice, sizeof f->advice);
     else
         (void)snprintf(f->advice, sizeof f->advice,
-                       "not a leak: torch keeps what it once needed, most often for a longer batch. Where it must shrink, "
-                       "empty_cache() between tasks (not between steps) gives it back and costs new allocations afterwards");
+                       "not a leak: torch keeps what it once needed, most often for a longer batch. Where it must shrink, call "
+                       "empty_cache() %s; not between steps: it waits for the GPU, and the next step allocates again",
+                       when_to_empty(d->tally));
 }
 
 // Retries: the device was full, the cache was given back and asked for again, which stops the GPU each time.

@@ -140,7 +140,8 @@ static void device_line(struct al_buf *b, const struct al_tally *t, const struct
     head(b, t);
     al_buf_printf(b, "memory of cuda:%d at the last reading: %s in tensors + %s cached = %s reserved", (int)m->device,
                   al_say_bytes(live).s, al_say_bytes(reserved > live ? reserved - live : 0).s, al_say_bytes(reserved).s);
-    value(b, " (most so far ", m->known[AL_ALLOCATOR_RESERVED_PEAK], (double)m->most[AL_ALLOCATOR_RESERVED_PEAK], ")");
+    value(b, " (its peak, which never falls: ", m->known[AL_ALLOCATOR_RESERVED_PEAK], (double)m->last[AL_ALLOCATOR_RESERVED_PEAK],
+          ")");
     if (m->outside_known)
         al_buf_printf(b, "; NVML: %s %s, so %s%s outside torch (context, libraries, other)",
                       al_say_bytes((double)m->driver_last[m->driver_known[AL_DRIVER_PROCESS_USED] ? AL_DRIVER_PROCESS_USED

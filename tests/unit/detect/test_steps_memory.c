@@ -151,6 +151,20 @@ static void test_fragmentation_needs_evidence(void **unused) {
     free(j);
 }
 
+static void test_emptying_is_advised_by_phase(void **unused) {
+    (void)unused;
+    struct job *j = job_new();
+    const struct device grows = {.allocated = 20, .reserved = 22, .reserved_step = 4, .used = 60, .process = true};
+    run_device(j, &grows, 60);
+    expect(j, "allocated", "the allocator's cache grows");
+    assert_non_null(strstr(judge(j, "allocated")->finding.advice, "behind inference and between tasks"));
+    j->tally.total.part_ns[AL_IN_EVALUATION] = 1;
+    assert_non_null(strstr(judge(j, "allocated")->finding.advice, "behind each evaluation;"));
+    j->tally.total.part_ns[AL_IN_ROLLOUT] = 1;
+    assert_non_null(strstr(judge(j, "allocated")->finding.advice, "behind each rollout"));
+    free(j);
+}
+
 static void allocator(struct job *j, const char *framework, const char *text, struct al_allocator *ret, char *advice) {
     al_tally_text(&j->tally, AL_TEXT_FRAMEWORK, framework, strlen(framework));
     al_tally_text(&j->tally, AL_TEXT_ALLOCATOR, text, strlen(text));
@@ -294,7 +308,7 @@ int steps_memory_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept_tensors_are_one_finding), cmocka_unit_test(test_outside_torch),
         cmocka_unit_test(test_readings_of_different_moments_are_not_compared),
-        cmocka_unit_test(test_fragmentation_needs_evidence), cmocka_unit_test(test_advice_knows_the_settings),
+        cmocka_unit_test(test_fragmentation_needs_evidence), cmocka_unit_test(test_emptying_is_advised_by_phase), cmocka_unit_test(test_advice_knows_the_settings),
         cmocka_unit_test(test_host), cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_many_epochs_keep_the_first_and_the_last)};
     return cmocka_run_group_tests_name("steps: memory", tests, NULL, NULL);
