@@ -12,6 +12,7 @@
 
 #define TICK_MS 250
 #define FEW 16           // processes that are read at every second tick; more are read less often
+#define ALL_READINGS 4   // readings of which one tells all figures, the others what trends are made of
 #define WORKERS_TICKS 8  // ticks between two looks for workers
 #define WORKERS_MOST 64  // of a rank
 // A proportional set is read under the process's memory lock, some 10 ms a GiB: of larger processes it is left out.
@@ -25,6 +26,7 @@ struct watched { // what the thread knows of a rank
     bool epoch_due;
     int64_t epoch, step;
     uint64_t ring_bytes;
+    uint32_t readings;
 };
 
 struct sums {
@@ -58,6 +60,7 @@ struct marks {
     uint32_t rank;
     int32_t moment;
     int64_t number; // step, or epoch
+    bool all;
 };
 
 static void put(const struct marks *m, int figure, uint64_t bytes) {
@@ -68,6 +71,8 @@ static void put_rank(const struct marks *m, const struct sums *s, uint64_t ring_
     if (!s->known)
         return;
     put(m, AL_HOST_ANON, s->r.anon);
+    if (!m->all)
+        return;
     put(m, AL_HOST_SHMEM, s->r.shmem > ring_bytes ? s->r.shmem - ring_bytes : 0);
     put(m, AL_HOST_FILE, s->r.file);
     put(m, AL_HOST_RSS, s->r.all);
@@ -79,6 +84,8 @@ static void put_rank(const struct marks *m, const struct sums *s, uint64_t ring_
 
 static void put_workers(const struct marks *m, const struct sums *s) {
     put(m, AL_HOST_WORKERS_ANON, s->r.anon);
+    if (!m->all)
+        return;
     put(m, AL_HOST_WORKERS_SHMEM, s->r.shmem);
     put(m, AL_HOST_WORKERS_FILE, s->r.file);
     if (s->pss_known)
@@ -100,12 +107,14 @@ static void put_group(const struct marks *m, const struct al_host_group *g) {
 
 static void read_rank(struct al_run *r, int root, uint32_t i, struct watched *w, bool epoch) {
     struct sums own = {0}, workers = {0};
-    struct al_host_group group;
+    struct al_host_group group = {0};
+    bool all = epoch || w->readings++ % ALL_READINGS == 0;
     add_process(root, w->pid, epoch, &own);
     for (int n = 0; n < w->worker_count; n++)
         add_process(root, w->workers[n], epoch, &workers);
-    al_host_group(root, w->pid, &group);
-    const struct marks m = {r, i, epoch ? AL_HOST_AT_EPOCH : AL_HOST_AT_TICK, epoch ? w->epoch : w->step};
+    if (all)
+        al_host_group(root, w->pid, &group);
+    const struct marks m = {r, i, epoch ? AL_HOST_AT_EPOCH : AL_HOST_AT_TICK, epoch ? w->epoch : w->step, all};
     pthread_mutex_lock(&r->lock);
     put_rank(&m, &own, w->ring_bytes);
     if (workers.known)

@@ -38,6 +38,11 @@ static bool process_used(const struct al_snapshot *s, pid_t pid, uint32_t gpu, d
     return known;
 }
 
+// A mark of what has not changed would only fill the recording.
+static bool is_new(const struct al_tally_memory *m, int figure, double bytes) {
+    return !m->driver_known[figure] || m->driver_last[figure] != (int64_t)bytes;
+}
+
 void al_book_driver(const struct al_book *book, const struct al_snapshot *s, al_book_driver_fn *fn, void *user) {
     for (uint32_t i = 0; i < book->rank_count; i++) {
         const struct al_book_rank *k = book->ranks[i];
@@ -47,11 +52,13 @@ void al_book_driver(const struct al_book *book, const struct al_snapshot *s, al_
             if (gpu < 0)
                 continue;
             struct al_value used = s->gpus[gpu].m[AL_GPU_MEM_USED], total = s->gpus[gpu].m[AL_GPU_MEM_TOTAL];
-            if (process_used(s, k->pid, (uint32_t)gpu, &bytes))
+            const struct al_tally_memory *m = &k->tally.memory[n];
+            bool named = process_used(s, k->pid, (uint32_t)gpu, &bytes);
+            if (named)
                 fn(user, i, AL_DRIVER_PROCESS_USED, device, (int64_t)bytes);
-            if (al_ok(used))
+            if (al_ok(used) && (!named || is_new(m, AL_DRIVER_DEVICE_USED, used.num)))
                 fn(user, i, AL_DRIVER_DEVICE_USED, device, (int64_t)used.num);
-            if (al_ok(total))
+            if (al_ok(total) && is_new(m, AL_DRIVER_DEVICE_TOTAL, total.num))
                 fn(user, i, AL_DRIVER_DEVICE_TOTAL, device, (int64_t)total.num);
         }
     }

@@ -2,5 +2,5 @@
 #include "suites.h"
 
 int main(void) {
-    return link_suite() + end_suite() + board_suite() + inject_suite();
+    return ask_suite() + link_suite() + end_suite() + board_suite() + inject_suite();
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+int ask_suite(void);
 int link_suite(void);
 int end_suite(void);
 int board_suite(void);
