@@ -86,15 +86,25 @@ static void tell(const struct host *x, struct al_steps_verdict *v) {
                          "(use arrays, arrow or numpy), caches in __getitem__, and workers that live on (persistent_workers)");
 }
 
+// Caches fill and arenas grow in a job's first minute (readings come twice a second): not before is anything said that might
+// have to be taken back.
+#define LIVE_READINGS 120
+
+static struct al_growth growth_of(const struct host *x, bool live, const struct al_floor *f) {
+    struct al_growth g = {0};
+    if (live && f->readings < LIVE_READINGS)
+        return g;
+    return al_steps_growth(x->set, live, f, x->set->training_host_growth_above);
+}
+
 static void judge(struct host *x, bool live, struct al_steps_verdict *v) {
     const struct al_tally_host *h = &x->tally->host;
-    double above = x->set->training_host_growth_above;
     if (!h->known[AL_HOST_ANON]) {
         al_steps_say(v, AL_VERDICT_CANNOT_TELL, "%s: its memory in /proc was not read", x->who);
         return;
     }
-    x->own = al_steps_growth(x->set, live, &h->anon, above);
-    x->workers = al_steps_growth(x->set, live, &h->workers_anon, above);
+    x->own = growth_of(x, live, &h->anon);
+    x->workers = growth_of(x, live, &h->workers_anon);
     look_at_epochs(x, live);
     if (x->own.rises || x->workers.rises || x->epoch >= 0)
         tell(x, v);

@@ -229,6 +229,19 @@ static void test_host(void **unused) {
     for (int i = 0; i < 40; i++) // behind the last step the job lets go of it: no floor of training
         host(j, GIB / 4, GIB);
     expect(j, "host", "host memory grows from step to step");
+    j->view.live = true;
+    expect(j, "host", "host memory grows from step to step");
+    free(j);
+    j = job_new(); // in the first minute it may still be a beginning
+    step(j);
+    for (int i = 0; i < 100; i++) {
+        host(j, 2 * GIB + 8.0 * MIB * i, GIB);
+        step(j);
+    }
+    j->view.live = true;
+    assert_int_equal(judge(j, "host")->verdict, AL_VERDICT_TOO_LITTLE_DATA);
+    j->view.live = false;
+    expect(j, "host", "host memory grows from step to step");
     free(j);
     j = job_new();
     step(j);
