@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code objects of the target by their address, with names and line tables kept here. An address may be used again for
+// another one: entries are compared with the target now and then (by its own count of freed code objects where it has one).
+#ifndef AL_STACK_CODE_H
+#define AL_STACK_CODE_H
+
+#include "stack/core/lines.h"
+#include "stack/core/text.h"
+#include "stack/core/walk.h"
+#include "stack/intern.h"
+
+struct al_code {
+    uint64_t address; // 0: a free place
+    uint64_t words[6]; // what it was read from: type, file, name, qualified name, lines, first line
+    uint32_t serial;   // of this reading
+    uint32_t id;       // in the names; AL_STACK_NO_CODE: no code object, or unreadable
+    bool not_code;     // another object (None), which is no frame
+    bool incomplete;   // some of its names could not be read
+    int32_t first_line;
+    unsigned char *lines;
+    uint32_t lines_size;
+    int64_t checked_ns;
+    uint64_t generation;
+    uint32_t tlbc_index; // the copy of the bytecode whose start is known; 0 none
+    uint64_t tlbc_start;
+};
+
+struct al_memo {
+    uint64_t instr;
+    uint32_t serial, tlbc;
+    struct al_position position;
+    bool good;
+};
+
+struct al_codes {
+    const struct al_layout *layout;
+    const struct al_memory *memory;
+    uint64_t code_type;  // 0: not known yet
+    uint64_t generation; // the target's, of this sample; 0 it has none
+    struct al_intern names;
+    struct al_code *table;
+    size_t count, cap; // cap is a power of 2
+    size_t lines_bytes;
+    uint32_t serial;
+    struct al_memo *memos;
+};
+
+int al_codes_init(struct al_codes *c, const struct al_layout *l, const struct al_memory *m, uint64_t code_type);
+void al_codes_free(struct al_codes *c);
+// Compares the entries of these frames that were not compared lately, all by one read.
+void al_codes_check(struct al_codes *c, const struct al_raw_frame *frames, uint32_t count, int64_t now_ns);
+// Reads it when it is new. NULL: out of memory.
+struct al_code *al_codes_get(struct al_codes *c, uint64_t address, int64_t now_ns);
+// False: the line is not known.
+bool al_codes_position(struct al_codes *c, struct al_code *code, uint64_t instr, uint32_t tlbc, struct al_position *ret);
+
+#endif

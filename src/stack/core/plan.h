@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of what one thread's walk reads.
+#ifndef AL_STACK_CORE_PLAN_H
+#define AL_STACK_CORE_PLAN_H
+
+#include "stack/core/walk.h"
+
+#define AL_PLAN_EXTRA 16u // bytes behind a copy: the two watched words
+
+// The span that holds [address, address + size); it is marked as needed. NULL: none.
+struct al_span *al_plan_find(struct al_plan *plan, uint64_t address, uint32_t size);
+// To be read from the next time on. False: the plan is full.
+bool al_plan_learn(struct al_plan *plan, const struct al_layout *l, const struct al_memory *m, uint64_t address,
+                   uint32_t size);
+// Reads the plan twice into w->buffer. False: not everything could be read (what could not is left out next time).
+bool al_plan_read(struct al_plan *plan, struct al_walk *w);
+void al_plan_begin(struct al_plan *plan); // before a walk
+void al_plan_end(struct al_plan *plan);   // after it: what was long not needed is dropped
+
+#endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/core/walk.h"
+
+#include "stack/core/plan.h"
+
+// A chain as one copy tells it.
+struct chain {
+    struct al_raw_frame *frames;
+    uint32_t count;
+    bool truncated, damaged, missed, full;
+};
+
+// Bytes of the target: from the copy at base when the plan has them; else read now and learned for the next reading.
+static const unsigned char *get(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t address,
+                                uint32_t size, unsigned char *spare, struct chain *c) {
+    struct al_span *s = base ? al_plan_find(plan, address, size) : NULL;
+    if (s && base)
+        return base + s->at + (address - s->address);
+    c->missed = true;
+    w->reads++;
+    if (!al_memory_get(w->memory, address, spare, size))
+        return NULL;
+    c->full |= !al_plan_learn(plan, w->layout, w->memory, address, size);
+    return spare;
+}
+
+static bool get_u64(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t address, uint64_t *ret,
+                    struct chain *c) {
+    unsigned char spare[8];
+    const unsigned char *p = get(w, plan, base, address, 8, spare, c);
+    if (p)
+        *ret = al_u64(p);
+    return p != NULL;
+}
+
+// The innermost frame's address; false: unreadable.
+static bool top_frame(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread, uint64_t *ret,
+                      struct chain *c) {
+    const struct al_layout *l = w->layout;
+    if (!get_u64(w, plan, base, thread + l->thread_frame, ret, c))
+        return false;
+    if (l->cframe_frame == AL_LAYOUT_NONE)
+        return true;
+    return al_address_ok(*ret, 8) && get_u64(w, plan, base, *ret + l->cframe_frame, ret, c);
+}
+
+// Reads one frame; *next is the one that called it.
+static bool one_frame(const struct al_layout *l, const unsigned char *p, uint64_t address, struct al_raw_frame *f,
+                      uint64_t *next, bool *shim) {
+    unsigned owner = l->frame_owner == AL_LAYOUT_NONE ? 0 : p[l->frame_owner];
+    *next = al_u64(p + l->frame_previous);
+    *shim = l->shim_owner && owner >= l->shim_owner;
+    f->address = address;
+    // Python 3.14 on: the two lowest bits are the reference's tag.
+    f->code = al_u64(p + l->frame_code) & ~(uint64_t)(l->version >= 0x030d ? 3 : 0);
+    f->instr = l->instr_unit ? (uint64_t)(int64_t)(int32_t)al_u32(p + l->frame_instr) * l->instr_unit
+                             : al_u64(p + l->frame_instr);
+    f->tlbc = l->frame_tlbc == AL_LAYOUT_NONE ? 0 : al_u32(p + l->frame_tlbc);
+    f->entry = l->frame_entry != AL_LAYOUT_NONE ? p[l->frame_entry] != 0 : l->shim_owner == 0;
+    return *next != address && owner <= 8;
+}
+
+static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t at, struct chain *c) {
+    unsigned char spare[512];
+    const struct al_layout *l = w->layout;
+    // Shims stand between Python frames; a chain of nothing but shims is damage.
+    for (uint32_t steps = 0; at; steps++) {
+        struct al_raw_frame f;
+        uint64_t next;
+        bool shim;
+        if (c->count == w->depth || steps > 2 * w->depth + 8) {
+            c->truncated = true;
+            return;
+        }
+        if (!al_address_ok(at, 8) || l->frame_size > sizeof spare) {
+            c->damaged = true;
+            return;
+        }
+        const unsigned char *p = get(w, plan, base, at, l->frame_size, spare, c);
+        if (!p || !one_frame(l, p, at, &f, &next, &shim)) {
+            c->damaged = true;
+            return;
+        }
+        if (shim && c->count)
+            c->frames[c->count - 1].entry = true;
+        else if (!shim && f.code)
+            c->frames[c->count++] = f;
+        at = next;
+    }
+    // The root's frame is entered from outside whatever stands there.
+    if (c->count)
+        c->frames[c->count - 1].entry = true;
+}
+
+static bool walk_copy(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread, struct chain *c) {
+    uint64_t top;
+    c->count = 0;
+    c->truncated = c->damaged = c->missed = c->full = false;
+    if (!top_frame(w, plan, base, thread, &top, c))
+        return false;
+    follow(w, plan, base, top, c);
+    return true;
+}
+
+static bool same(const struct al_raw_frame *a, const struct al_raw_frame *b, bool top) {
+    return a->address == b->address && a->code == b->code && a->entry == b->entry && a->tlbc == b->tlbc &&
+           (top || a->instr == b->instr);
+}
+
+// Of the frames that both have from the root on, the number; *ret_same: all are.
+static uint32_t common(const struct chain *a, const struct chain *b, bool *ret_same) {
+    uint32_t n = 0, least = a->count < b->count ? a->count : b->count;
+    while (n < least) {
+        uint32_t i = a->count - 1 - n, j = b->count - 1 - n;
+        if (!same(&a->frames[i], &b->frames[j], i == 0 && j == 0))
+            break;
+        n++;
+    }
+    *ret_same = a->count == b->count && n == a->count;
+    return n;
+}
+
+static enum al_walk_status unstable(struct al_walk *w, const struct chain *a, const struct chain *b) {
+    bool all;
+    // Cut at the depth, the two do not end at the same frame: nothing can be matched from the root on.
+    uint32_t n = a->truncated || b->truncated || a->damaged || b->damaged ? 0 : common(a, b, &all);
+    if (n)
+        memmove(w->frames, a->frames + (a->count - n), n * sizeof *w->frames);
+    w->count = n;
+    w->truncated = false;
+    w->damaged = n == 0;
+    return AL_WALK_UNSTABLE;
+}
+
+static enum al_walk_status compare(struct al_walk *w, const struct chain *a, const struct chain *b) {
+    bool all;
+    (void)common(a, b, &all);
+    if (!all || a->truncated != b->truncated || a->damaged || b->damaged)
+        return unstable(w, a, b);
+    w->count = a->count;
+    w->truncated = a->truncated;
+    w->damaged = false;
+    return a->count ? AL_WALK_OK : AL_WALK_EMPTY;
+}
+
+static void take_watched(struct al_walk *w, const struct al_plan *plan) {
+    w->watched_same = true;
+    for (int i = 0; i < 2; i++) {
+        size_t at = plan->total + 8 * (size_t)i;
+        w->watched[i] = w->watch[i] ? al_u64(w->buffer + at) : 0;
+        if (w->watch[i] && w->watched[i] != al_u64(w->buffer + at + plan->total + AL_PLAN_EXTRA))
+            w->watched_same = false;
+    }
+}
+
+// One reading and what its first copy says; *again: something was missing and is known now.
+static enum al_walk_status read_once(struct al_walk *w, struct al_plan *plan, bool last, bool *again) {
+    struct chain a = {.frames = w->frames}, b = {.frames = w->second};
+    w->reads++;
+    bool copied = al_plan_read(plan, w);
+    const unsigned char *first = copied ? w->buffer : NULL;
+    const unsigned char *second = copied ? w->buffer + plan->total + AL_PLAN_EXTRA : NULL;
+    al_plan_begin(plan);
+    *again = false;
+    if (!walk_copy(w, plan, first, plan->thread, &a))
+        return AL_WALK_UNREADABLE;
+    if (a.full && plan->cap < AL_SPANS_MOST)
+        return AL_WALK_MORE;
+    if (a.missed && !last) {
+        *again = true;
+        return AL_WALK_OK;
+    }
+    if (copied)
+        take_watched(w, plan);
+    if (!walk_copy(w, plan, second, plan->thread, &b))
+        return AL_WALK_UNREADABLE;
+    al_plan_end(plan);
+    // What had to be read piece by piece in the end is no copy of one moment.
+    return a.missed || b.missed ? unstable(w, &a, &b) : compare(w, &a, &b);
+}
+
+enum al_walk_status al_walk_thread(struct al_walk *w, struct al_plan *plan, uint64_t thread) {
+    enum al_walk_status status;
+    bool again = true;
+    w->reads = 0;
+    w->count = 0;
+    w->truncated = w->damaged = false;
+    w->watched_same = false;
+    plan->thread = thread;
+    for (unsigned round = 0; again; round++)
+        status = read_once(w, plan, round + 1 == AL_WALK_ROUNDS, &again);
+    return status;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread's chain of frames, copied while the thread may run. Everything that the walk needs is read twice by one
+// gathered read, in the same order; where both copies say the same, the chain stood so at the moment between them.
+// What is to be read is known from the walk before; what was missing is learned and the read repeated.
+// No allocation, no lock, no stdio: the same code walks the own process's threads.
+#ifndef AL_STACK_CORE_WALK_H
+#define AL_STACK_CORE_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stack/core/layout.h"
+#include "stack/core/memory.h"
+
+#define AL_SPANS_MOST 480        // twice this stays below IOV_MAX: one call
+#define AL_WALK_BYTES (1u << 20) // of a copy
+#define AL_WALK_ROUNDS 4         // readings until all that is needed is known
+
+struct al_span {
+    uint64_t address;
+    uint32_t size, at;
+    uint64_t high;  // end of what was last needed of it
+    uint64_t limit; // end of the interpreter's chunk of frames that it is a part of; 0: it is none
+    uint8_t idle;   // walks since it was needed
+};
+
+// What to read of one thread; kept from sample to sample by the caller. Zeroed: nothing known.
+struct al_plan {
+    struct al_span *spans; // in the order of addresses; behind them those that the last walk missed
+    uint32_t count, missed, cap; // cap: at most AL_SPANS_MOST
+    uint32_t total;              // bytes of one copy
+    bool grown;                  // a chunk's part is larger from the next reading on
+    uint64_t thread;
+};
+
+struct al_raw_frame {
+    uint64_t address, code, instr;
+    uint32_t tlbc;
+    bool entry; // called by native code
+};
+
+enum al_walk_status {
+    AL_WALK_OK,
+    AL_WALK_UNSTABLE, // frames are the common part, from the root on
+    AL_WALK_UNREADABLE,
+    AL_WALK_EMPTY,
+    AL_WALK_MORE, // the plan is full: the caller enlarges it (up to AL_SPANS_MOST) and asks again
+};
+
+struct al_walk {
+    const struct al_layout *layout;
+    const struct al_memory *memory;
+    unsigned char *buffer; // of 2 * AL_WALK_BYTES (or less: buffer_size)
+    size_t buffer_size;
+    struct al_raw_frame *frames, *second; // depth each
+    uint32_t depth;
+    uint64_t watch[2]; // words that are copied along (0: none), for the holder of the GIL
+    // Results:
+    uint32_t count;
+    bool truncated, damaged; // damaged: the chain broke off before the root
+    uint64_t watched[2];     // as first read
+    bool watched_same;
+    uint32_t reads;
+};
+
+enum al_walk_status al_walk_thread(struct al_walk *w, struct al_plan *plan, uint64_t thread);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sampler's inside.
+#ifndef AL_STACK_PARTS_H
+#define AL_STACK_PARTS_H
+
+#include "stack/code.h"
+#include "stack/find.h"
+#include "stack/stack.h"
+
+#define AL_THREADS_MOST 65536u
+#define AL_INTERPS_MOST 1024u
+
+// A PyThreadState as it was read.
+struct al_tstate {
+    uint64_t address, interp, next, id;
+    int64_t native; // tid in the target's pid namespace; 0 not known
+    uint32_t status, holds, wants;
+};
+
+// What /proc says about a thread; kept from sample to sample.
+struct al_task {
+    int fd; // of schedstat; -1
+    uint64_t run_ns, wait_ns, slices;
+    bool known, off_cpu; // off_cpu: it slept, and its figures are those that it fell asleep with
+    uint8_t quiet;       // samples in a row with the same figures
+    uint8_t idle, waits_gil; // enum al_stack_tristate
+};
+
+struct al_slot {
+    uint64_t tstate, id;
+    int64_t native;
+    pid_t tid;
+    uint64_t seen; // number of the last sample that had it
+    struct al_plan plan;
+    struct al_task task;
+    struct al_stack_frame *frames; // the last walk's
+    uint32_t count, cap;
+    uint8_t status;
+    bool truncated, walked; // walked: frames are of a walk during which it slept, and since
+    char name[64];
+    bool named;
+    int64_t name_retry_ns;
+};
+
+struct al_interp {
+    uint64_t address, gil;
+    int64_t id;
+    uint64_t holder; // thread state; 0 nobody
+};
+
+struct al_stack {
+    pid_t pid;
+    char procfs[128];
+    struct al_found found;
+    struct al_remote remote;
+    struct al_memory memory;
+    struct al_codes codes;
+    uint32_t depth;
+    bool started; // codes are set up
+    uint64_t start_time;
+    bool same_pids; // the target's pid namespace is this one
+    pid_t inner_pid;
+
+    struct al_walk walk;
+    unsigned char *buffer;
+
+    struct al_tstate *tstates; // as in the list of the last sample
+    size_t tstates_count, tstates_cap;
+    struct al_tstate *next_tstates;
+    size_t next_cap;
+    struct al_interp *interps;
+    size_t interps_count, interps_cap;
+    uint64_t *block; // for one gathered reading of thread states
+    size_t block_cap;
+    struct al_piece *pieces;
+    size_t pieces_cap;
+
+    struct al_slot **slots; // by thread state, a hash table
+    size_t slots_count, slots_cap;
+    uint64_t number; // of the sample
+
+    struct al_stack_thread *threads;
+    size_t threads_cap;
+    struct al_stack_sample sample;
+    struct al_stack_counts counts;
+
+    uint32_t pthread_tid; // where a pthread's struct keeps its tid (3.8 to 3.10); 0 not looked for, UINT32_MAX not found
+    int64_t tids_ns;      // when the map of tids was made
+    struct { int64_t inner; pid_t outer; } *tids;
+    size_t tids_count;
+};
+
+// threads.c: s->tstates and s->interps as they are now.
+int al_threads_list(struct al_stack *s);
+// slots.c
+struct al_slot *al_slot_get(struct al_stack *s, const struct al_tstate *t); // NULL: out of memory
+void al_slots_drop_old(struct al_stack *s);
+void al_slots_free(struct al_stack *s);
+// tids.c: tid here of a thread; 0 not known.
+pid_t al_tid_of(struct al_stack *s, const struct al_tstate *t);
+void al_tids_open(struct al_stack *s);
+// task.c
+void al_task_look(struct al_stack *s, struct al_slot *slot, uint64_t gil);
+void al_task_name(struct al_stack *s, struct al_slot *slot);
+void al_task_free(struct al_task *t);
+// names.c: the name that threading gives the thread; false: not known (yet).
+bool al_name_of(struct al_stack *s, struct al_slot *slot);
+// Why a process cannot be read; fills in the line.
+int al_stack_denied(pid_t pid, struct al_stack_error *error);
+// "starttime" of /proc/PID/stat; 0: gone.
+uint64_t al_start_time(const char *procfs, pid_t pid);
+
+#endif

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "stack/parts.h"
+
+#define NAME_RETRY_NS (10 * AL_NS_PER_S)
+// Samples in a row without a change of the scheduler's figures until a sleeping thread is not read again.
+#define QUIET_LEAST 1u
+
+static bool more_frames(struct al_slot *slot, uint32_t count) {
+    if (count <= slot->cap)
+        return true;
+    struct al_stack_frame *more = realloc(slot->frames, (count + 16) * sizeof *more);
+    if (!more)
+        return false;
+    slot->frames = more;
+    slot->cap = count + 16;
+    return true;
+}
+
+static void fill_frame(struct al_stack *s, const struct al_raw_frame *raw, struct al_code *code, struct al_stack_frame *f) {
+    struct al_position p = {0, 0, -1, -1};
+    bool placed = code->lines && al_codes_position(&s->codes, code, raw->instr, raw->tlbc, &p);
+    *f = (struct al_stack_frame){
+        .address = raw->address,
+        .code = code->id,
+        .line = p.line,
+        .end_line = p.end_line,
+        .column = p.column,
+        .end_column = p.end_column,
+        .kind = AL_STACK_PYTHON,
+        .entry = raw->entry,
+        .degraded = code->incomplete || code->id == AL_STACK_NO_CODE || (!placed && !code->lines),
+    };
+}
+
+// The walk's addresses become functions and lines.
+static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
+    const struct al_walk *w = &s->walk;
+    slot->count = 0;
+    if (!more_frames(slot, w->count))
+        return AL_E_NOMEM;
+    al_codes_check(&s->codes, w->frames, w->count, now);
+    for (uint32_t i = 0; i < w->count; i++) {
+        struct al_code *code = al_codes_get(&s->codes, w->frames[i].code, now);
+        if (!code)
+            return AL_E_NOMEM;
+        if (code->not_code) { // not a Python frame
+            if (slot->count)
+                slot->frames[slot->count - 1].entry = true;
+            continue;
+        }
+        fill_frame(s, &w->frames[i], code, &slot->frames[slot->count]);
+        s->counts.degraded_frames += slot->frames[slot->count++].degraded;
+    }
+    return 0;
+}
+
+static int walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
+    enum al_walk_status status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
+    while (status == AL_WALK_MORE) {
+        uint32_t cap = slot->plan.cap * 2 < AL_SPANS_MOST ? slot->plan.cap * 2 : AL_SPANS_MOST;
+        struct al_span *spans = realloc(slot->plan.spans, cap * sizeof *spans);
+        if (!spans)
+            return AL_E_NOMEM;
+        slot->plan.spans = spans;
+        slot->plan.cap = cap;
+        status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
+    }
+    slot->truncated = s->walk.truncated;
+    slot->count = 0;
+    int error = 0;
+    switch (status) {
+    case AL_WALK_OK:
+        slot->status = AL_STACK_OK;
+        s->counts.ok++;
+        error = resolve(s, slot, now);
+        if (!slot->count)
+            slot->status = AL_STACK_EMPTY;
+        break;
+    case AL_WALK_EMPTY:
+        slot->status = AL_STACK_EMPTY;
+        s->counts.ok++;
+        break;
+    case AL_WALK_UNSTABLE:
+        slot->status = AL_STACK_UNSTABLE;
+        s->counts.unstable++;
+        error = resolve(s, slot, now);
+        break;
+    default:
+        slot->status = AL_STACK_UNREADABLE;
+        s->counts.unreadable++;
+    }
+    s->counts.truncated += slot->truncated;
+    return error;
+}
+
+static const struct al_interp *interp_of(const struct al_stack *s, uint64_t address) {
+    for (size_t i = 0; i < s->interps_count; i++)
+        if (s->interps[i].address == address)
+            return &s->interps[i];
+    return &s->interps[0];
+}
+
+// Who holds the GIL is known from before the walk; that it did all along, from words read along with the stack.
+static void watch_gil(struct al_stack *s, const struct al_interp *interp, bool holds) {
+    const struct al_layout *l = &s->found.layout;
+    s->walk.watch[0] = s->walk.watch[1] = 0;
+    if (!holds || !interp->gil)
+        return;
+    if (l->runtime_current != AL_LAYOUT_NONE) {
+        s->walk.watch[0] = s->found.runtime + l->runtime_current;
+    } else {
+        s->walk.watch[0] = interp->gil + l->gil_holder;
+        s->walk.watch[1] = interp->gil + l->gil_locked;
+    }
+}
+
+static bool held_all_along(const struct al_stack *s, uint64_t tstate) {
+    const struct al_walk *w = &s->walk;
+    return w->watched_same && w->watched[0] == tstate && (!w->watch[1] || (int32_t)w->watched[1] == 1);
+}
+
+static void name_thread(struct al_stack *s, struct al_slot *slot, int64_t now) {
+    if (slot->named || now < slot->name_retry_ns)
+        return;
+    if (al_name_of(s, slot)) {
+        slot->named = true;
+        return;
+    }
+    s->counts.names_failed++;
+    slot->name_retry_ns = now + NAME_RETRY_NS; // a failed look-up is not repeated at each sample
+    al_task_name(s, slot);
+}
+
+static uint8_t tristate(bool yes) {
+    return yes ? AL_STACK_YES : AL_STACK_NO;
+}
+
+static void fill_state(struct al_stack *s, struct al_slot *slot, const struct al_tstate *t, const struct al_interp *interp,
+                       struct al_stack_thread *out) {
+    bool direct = s->found.layout.thread_wants_gil != AL_LAYOUT_NONE && !s->found.layout.free_threaded;
+    al_task_look(s, slot, direct ? 0 : interp->gil);
+    out->idle = slot->task.idle;
+    out->waits_gil = direct ? tristate(t->wants != 0) : slot->task.waits_gil;
+    out->cpu_ns = slot->task.known ? slot->task.run_ns : 0;
+    if (out->holds_gil == AL_STACK_YES)
+        out->waits_gil = AL_STACK_NO;
+}
+
+static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned what, int64_t now,
+                         struct al_stack_thread *out) {
+    const struct al_interp *interp = interp_of(s, t->interp);
+    struct al_slot *slot = al_slot_get(s, t);
+    if (!slot)
+        return AL_E_NOMEM;
+    slot->seen = s->number;
+    if (!slot->tid)
+        slot->tid = al_tid_of(s, t);
+    bool holds = !s->found.layout.free_threaded && interp->holder == t->address;
+    *out = (struct al_stack_thread){.id = t->id, .tstate = t->address, .tid = slot->tid, .interp = interp->id};
+    out->holds_gil = s->found.layout.free_threaded ? AL_STACK_UNKNOWN : tristate(holds);
+    out->main = slot->tid == s->pid;
+    if (what & AL_STACK_STATE)
+        fill_state(s, slot, t, interp, out);
+    if (what & AL_STACK_NAMES) {
+        name_thread(s, slot, now);
+        memcpy(out->name, slot->name, sizeof out->name);
+    }
+    bool wanted = !(what & AL_STACK_GIL_ONLY) || holds;
+    if ((what & AL_STACK_BUSY_ONLY) && out->idle == AL_STACK_YES && out->waits_gil != AL_STACK_YES && !holds)
+        wanted = false;
+    out->status = AL_STACK_LEFT_OUT;
+    if (!wanted)
+        return 0;
+    s->counts.threads++;
+    if ((what & AL_STACK_STATE) && slot->walked && slot->task.quiet >= QUIET_LEAST) {
+        s->counts.unchanged++;
+    } else {
+        watch_gil(s, interp, holds);
+        int error = walk(s, slot, now);
+        if (error)
+            return error;
+        if (holds && !held_all_along(s, t->address))
+            out->holds_gil = AL_STACK_UNKNOWN;
+        // Seen asleep before the walk, with figures that the next look will compare.
+        slot->walked = (what & AL_STACK_STATE) && slot->task.off_cpu &&
+                       (slot->status == AL_STACK_OK || slot->status == AL_STACK_EMPTY);
+    }
+    out->status = slot->status;
+    out->truncated = slot->truncated;
+    out->frames = slot->frames;
+    out->count = slot->count;
+    return 0;
+}
+
+// Why the list of threads could not be read.
+static int diagnose(struct al_stack *s, int error) {
+    uint64_t start = al_start_time(s->procfs, s->pid);
+    if (s->remote.error == ESRCH || !start || start != s->start_time)
+        return AL_E_GONE;
+    if (error == AL_E_NOMEM || error == AL_E_DENIED)
+        return error;
+    // exec leaves the pid and the time of its start, but not the mappings.
+    struct al_areas areas;
+    int failed = al_areas_read(&areas, s->procfs, s->pid);
+    if (failed)
+        return failed;
+    const char *path = "";
+    for (size_t i = 0; i < areas.count; i++) {
+        const struct al_area *a = &areas.list[i];
+        if (a->path)
+            path = al_area_path(&areas, a);
+        if (s->found.runtime >= a->start && s->found.runtime < a->end)
+            break;
+        if (i + 1 == areas.count)
+            path = "";
+    }
+    bool same = strcmp(path, s->found.object) == 0;
+    al_areas_free(&areas);
+    return same ? AL_E_FORMAT : AL_E_AGAIN;
+}
+
+// The interpreters' counts of freed code objects: while they stand still, no address has got another meaning.
+static void read_generation(struct al_stack *s) {
+    s->codes.generation = 0;
+    if (s->found.layout.interp_code_generation == AL_LAYOUT_NONE)
+        return;
+    uint64_t sum = 1;
+    for (size_t i = 0; i < s->interps_count; i++) {
+        uint64_t value = 0;
+        if (!al_memory_u64(&s->memory, s->interps[i].address + s->found.layout.interp_code_generation, &value))
+            return;
+        sum += value;
+    }
+    s->codes.generation = sum;
+}
+
+static int room_for(struct al_stack *s, size_t count) {
+    if (count <= s->threads_cap)
+        return 0;
+    struct al_stack_thread *more = realloc(s->threads, 2 * count * sizeof *more);
+    if (!more)
+        return AL_E_NOMEM;
+    s->threads = more;
+    s->threads_cap = 2 * count;
+    return 0;
+}
+
+int al_stack_sample(struct al_stack *s, unsigned what, const struct al_stack_sample **ret) {
+    if (what & AL_STACK_BUSY_ONLY)
+        what |= AL_STACK_STATE;
+    s->remote.error = 0;
+    s->number++;
+    s->sample = (struct al_stack_sample){.at_ns = al_monotonic_ns()};
+    *ret = &s->sample;
+    int error = al_threads_list(s);
+    if (error)
+        return diagnose(s, error);
+    error = room_for(s, s->tstates_count);
+    if (error)
+        return error;
+    read_generation(s);
+    for (size_t i = 0; i < s->tstates_count && !error; i++)
+        error = sample_thread(s, &s->tstates[i], what, s->sample.at_ns, &s->threads[i]);
+    if (error)
+        return error;
+    if (s->remote.error == ESRCH || s->remote.error == EPERM)
+        return diagnose(s, al_remote_error(&s->remote));
+    s->sample.threads = s->threads;
+    s->sample.count = s->tstates_count;
+    s->counts.samples++;
+    al_slots_drop_old(s);
+    return 0;
+}
+
+const struct al_stack_code *al_stack_code(const struct al_stack *s, uint32_t code) {
+    return code < s->codes.names.count ? &s->codes.names.codes[code] : NULL;
+}
+
+void al_stack_get_counts(const struct al_stack *s, struct al_stack_counts *ret) {
+    *ret = s->counts;
+    ret->codes = s->codes.names.count;
+    ret->reads = s->remote.reads;
+}

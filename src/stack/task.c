@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel says about a thread. The scheduler's figures are one cheap read of a file that stays open; only when
+// they moved is the state asked for. A thread that slept then, and whose figures have not moved since, has not run.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "stack/parts.h"
+
+#define OPEN_MOST 4096 // files that stay open, of all samplers
+#if defined __aarch64__
+#define FUTEX_NUMBER 98
+#else
+#define FUTEX_NUMBER 202
+#endif
+
+static atomic_int open_files;
+
+static ssize_t read_file(const struct al_stack *s, pid_t tid, const char *name, char *out, size_t size) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%d/task/%d/%s", s->procfs, (int)s->pid, (int)tid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+void al_task_free(struct al_task *t) {
+    if (t->fd >= 0) {
+        close(t->fd);
+        atomic_fetch_sub(&open_files, 1);
+    }
+    t->fd = -1;
+}
+
+static bool keep_open(const struct al_stack *s, struct al_task *t, pid_t tid) {
+    char path[256];
+    if (t->fd >= 0)
+        return true;
+    if (atomic_load(&open_files) >= OPEN_MOST)
+        return false;
+    snprintf(path, sizeof path, "%s/%d/task/%d/schedstat", s->procfs, (int)s->pid, (int)tid);
+    t->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (t->fd >= 0)
+        atomic_fetch_add(&open_files, 1);
+    return t->fd >= 0;
+}
+
+// "run_ns wait_ns slices"; false: the kernel has none.
+static bool schedstat(const struct al_stack *s, struct al_task *t, pid_t tid, uint64_t figures[3]) {
+    char text[128];
+    ssize_t n = keep_open(s, t, tid) ? pread(t->fd, text, sizeof text - 1, 0)
+                                     : read_file(s, tid, "schedstat", text, sizeof text);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    char *at = text;
+    for (int i = 0; i < 3; i++)
+        figures[i] = strtoull(at, &at, 10);
+    return true;
+}
+
+static char state_of(const struct al_stack *s, pid_t tid) {
+    char text[512];
+    if (read_file(s, tid, "stat", text, sizeof text) <= 0)
+        return '?';
+    char *end = strrchr(text, ')');
+    return end && end[1] == ' ' ? end[2] : '?';
+}
+
+// A thread that waits for the GIL sleeps in a futex that lies in the GIL's struct.
+static uint8_t waits_for(const struct al_stack *s, pid_t tid, uint64_t gil) {
+    char text[256];
+    long number;
+    uint64_t futex;
+    if (!gil)
+        return AL_STACK_UNKNOWN;
+    if (read_file(s, tid, "syscall", text, sizeof text) <= 0)
+        return AL_STACK_UNKNOWN;
+    if (sscanf(text, "%ld 0x%" SCNx64, &number, &futex) != 2)
+        return AL_STACK_NO; // "running"
+    return number == FUTEX_NUMBER && futex >= gil && futex - gil < s->found.layout.gil_size ? AL_STACK_YES : AL_STACK_NO;
+}
+
+void al_task_look(struct al_stack *s, struct al_slot *slot, uint64_t gil) {
+    struct al_task *t = &slot->task;
+    uint64_t now[3];
+    if (!slot->tid) {
+        t->idle = t->waits_gil = AL_STACK_UNKNOWN;
+        t->known = false;
+        return;
+    }
+    bool figures = schedstat(s, t, slot->tid, now);
+    if (figures && t->known && t->off_cpu && now[0] == t->run_ns && now[2] == t->slices) {
+        t->quiet = t->quiet < UINT8_MAX ? (uint8_t)(t->quiet + 1) : UINT8_MAX;
+        return;
+    }
+    char state = state_of(s, slot->tid);
+    t->idle = state == '?' ? AL_STACK_UNKNOWN : state == 'R' ? AL_STACK_NO : AL_STACK_YES;
+    t->off_cpu = figures && t->idle == AL_STACK_YES;
+    t->waits_gil = t->idle == AL_STACK_YES ? waits_for(s, slot->tid, gil) : AL_STACK_NO;
+    t->known = figures;
+    t->quiet = 0;
+    if (figures) {
+        t->run_ns = now[0];
+        t->wait_ns = now[1];
+        t->slices = now[2];
+    }
+}
+
+void al_task_name(struct al_stack *s, struct al_slot *slot) {
+    char text[64];
+    if (!slot->tid || read_file(s, slot->tid, "comm", text, sizeof text) <= 0)
+        return;
+    text[strcspn(text, "\n")] = '\0';
+    (void)al_str_copy(slot->name, sizeof slot->name, al_str_clean(text));
+}
