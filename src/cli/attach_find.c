@@ -6,6 +6,8 @@
 #include "host/host.h"
 #include "launch/end.h"
 
+#define CLIMB_MOST 16
+
 static bool added(const struct al_attach *a, pid_t pid) {
     for (uint32_t i = 0; i < a->count; i++)
         if (a->processes[i].pid == pid)
@@ -56,13 +58,47 @@ static int look_at_tree(pid_t pid, struct al_host **ret_host, struct al_snapshot
     return result;
 }
 
+static int look_again(pid_t pid, struct al_host **host, struct al_snapshot *s) {
+    *host = al_host_free(*host);
+    al_snapshot_clear(s);
+    return look_at_tree(pid, host, s);
+}
+
+// A launcher with its ranks below it.
+static bool launches(const struct al_snapshot *s, pid_t pid) {
+    const struct al_proc *p = al_snapshot_proc(s, pid);
+    bool ranks = false;
+    for (uint32_t i = 0; p && p->role == AL_ROLE_LAUNCHER && i < s->proc_count && !ranks; i++)
+        ranks = s->procs[i].role == AL_ROLE_RANK && s->procs[i].pid != pid && al_end_descends(s->procs[i].pid, pid);
+    return ranks;
+}
+
+// With tree: the nearest launcher at or above the process, else the process itself.
+static int find_top(pid_t pid, bool tree, struct al_host **host, struct al_snapshot *s, pid_t *ret) {
+    pid_t at = pid;
+    int result = look_again(pid, host, s);
+    for (int steps = 0; tree && !result && steps < CLIMB_MOST; steps++) {
+        const struct al_proc *p = al_snapshot_proc(s, at);
+        if (launches(s, at)) {
+            *ret = at;
+            return 0;
+        }
+        if (!p || p->ppid <= 1)
+            break;
+        at = p->ppid;
+        result = look_again(at, host, s);
+    }
+    *ret = pid;
+    return tree && !result ? look_again(pid, host, s) : result;
+}
+
 int al_attach_find(struct al_attach *a, pid_t pid, bool tree, pid_t *ret_top) {
     struct al_snapshot *s = al_snapshot_new();
     struct al_host *host = NULL;
-    int result = s ? look_at_tree(pid, &host, s) : AL_E_NOMEM;
-    const struct al_proc *p = result ? NULL : al_snapshot_proc(s, pid);
-    *ret_top = tree && p && p->job > 0 ? p->job : pid;
-    if (p && (tree || p->role == AL_ROLE_LAUNCHER))
+    *ret_top = pid;
+    int result = s ? find_top(pid, tree, &host, s, ret_top) : AL_E_NOMEM;
+    const struct al_proc *p = result ? NULL : al_snapshot_proc(s, *ret_top);
+    if (p && launches(s, *ret_top))
         result = add_ranks(a, s, *ret_top);
     if (!result && !a->count)
         result = al_attach_add(a, pid);

@@ -33,6 +33,7 @@ static struct {
     al_object *gpu_step;  // () -> CLOCK_MONOTONIC ns before which neither of the two wants to be called
 } hook;
 static int64_t gpu_due;
+static bool cut; // after restart, until a step has ended
 
 static int32_t thread(void) {
     if (!own_tid)
@@ -134,6 +135,10 @@ static bool show_ranges(uint64_t turn) {
 
 // False with an exception of the host's set.
 static bool tell(const struct al_loop_move *m) {
+    if (cut) { // where it was when alula came is not known: the step that has begun is not told
+        cut = !m->step;
+        return true;
+    }
     if (m->epoch)
         (void)alula_probe_mark(AL_EVENT_EPOCH, 0, -1, loop.epoch, 0);
     bool gpu = m->timed && hook.gpu_mark && !gpu_due;
@@ -394,6 +399,7 @@ METHOD(restart) {
     (void)self;
     loop = (struct al_loop){.trainer = n >= 1 && py.as_number(args[0]) > 0};
     atomic_store(&owner, 0);
+    cut = true;
     return give(py.none);
 }
 

@@ -243,3 +243,14 @@ def test_what_cannot_be_attached_to(inject, tmp_path):
     got = inject(ended.pid, "pass")
     assert got.returncode == 1 and "has ended" in got.stdout
     ended.wait()
+
+
+@pytest.mark.parametrize("enabled, says", [("1", "script /tmp/it.py 1 288"), ("0", "line pass")])
+def test_the_interpreter_s_own_way(enabled, says, inject, build):
+    """PEP 768's fields where they are and are on, else the other way."""
+    process = subprocess.Popen([str(build / "tests" / "unit" / "launch" / "python314"), enabled], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "here\n"
+    got = inject(process.pid, "pass", "/tmp/it.py")
+    assert got.returncode == 0 and ("remote" in got.stdout) == (enabled == "1"), got.stdout
+    out, _ = process.communicate(timeout=10)
+    assert out == says + "\n" and process.returncode == 0

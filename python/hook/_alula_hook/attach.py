@@ -31,7 +31,7 @@ def _running_trainer():
 
 
 def _wrap():
-    from . import WANTED, Finder, after
+    from . import WANTED, Finder, after, patches
     finder = Finder()
     sys.meta_path.insert(0, finder)  # for what is imported from now on
     for name in sorted(WANTED):
@@ -39,6 +39,7 @@ def _wrap():
         if _ready(module):
             WANTED.discard(name)
             after(name, module)
+    patches.follow_copies()
     return finder
 
 

@@ -47,6 +47,19 @@ def _replace(owner, name, make):
         REPLACED.append((owner, name, original, own))
 
 
+def follow_copies():
+    """Of functions that others have imported by name before they were wrapped (torch.save is one)."""
+    import sys
+    for owner, name, original, _ in list(REPLACED):
+        if not isinstance(owner, type(sys)):
+            continue
+        wrapped = getattr(owner, name, None)
+        for module in list(sys.modules.values()):
+            if module is not owner and getattr(module, "__dict__", {}).get(name) is original:
+                setattr(module, name, wrapped)
+                REPLACED.append((module, name, original, True))
+
+
 def undo():
     """Puts everything back. Returns how many functions somebody else has wrapped meanwhile: those stay as they are, and
     below them the wrappers of this file, which the probe then answers with a no."""

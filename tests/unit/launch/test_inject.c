@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <elf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "launch/inject.h"
 #include "launch/inject_elf.h"
 #include "launch/inject_maps.h"
 #include "suites.h"
 
-static void maps_of_a_process(void **state) {
+static void test_maps_of_a_process(void **state) {
     (void)state;
     struct al_maps m;
     const char *text = "00400000-00401000 r--p 00000000 08:01 77    /usr/bin/python3.13t\n"
@@ -34,7 +37,7 @@ static void maps_of_a_process(void **state) {
 }
 
 // This program's own libraries, in its own memory.
-static void symbols_of_this_program(void **state) {
+static void test_symbols_of_this_program(void **state) {
     (void)state;
     char *text = malloc(1 << 20);
     struct al_maps m;
@@ -71,7 +74,7 @@ static bool read_image(void *user, uint64_t address, void *out, size_t size) {
     return true;
 }
 
-static void what_is_no_object(void **state) {
+static void test_what_is_no_object(void **state) {
     (void)state;
     struct image i = {{0}};
     struct al_elf e;
@@ -85,11 +88,76 @@ static void what_is_no_object(void **state) {
     assert_int_equal(al_elf_symbol(&e, "x"), 0);
 }
 
+static void put(const char *root, const char *name, const char *text) {
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", root, name);
+    for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); *p++ = '/') {
+        *p = '\0';
+        (void)mkdir(path, 0700);
+    }
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void expect(const char *root, pid_t pid, int result, const char *reason) {
+    struct al_inject t;
+    char why[AL_INJECT_WHY];
+    int fd;
+    assert_int_equal(al_fs_root(root, &fd), 0);
+    assert_int_equal(al_inject_look(fd, pid, &t, why, sizeof why), result);
+    if (!strstr(why, reason))
+        fail_msg("%s: expected %s", why, reason);
+    (void)close(fd);
+}
+
+// Who may not be attached to, and why: nothing of this machine is looked at before that is clear.
+static void test_rights_and_states(void **state) {
+    (void)state;
+    char root[] = "/tmp/alula-inject-XXXXXX", own[128], command[64];
+    assert_non_null(mkdtemp(root));
+    (void)snprintf(own, sizeof own, "Name:\tx\nTgid:\t9\nPPid:\t1\nUid:\t%u\t%u\t%u\t0\nCapEff:\t0000000000000000\n", geteuid(),
+                   geteuid(), geteuid());
+    put(root, "proc/self/status", own);
+    expect(root, 77, AL_E_NOENT, "no process 77");
+    expect(root, -1, AL_E_NOENT, "no process");
+    put(root, "proc/77/status", "Name:\tpython\nState:\tS (sleeping)\nTgid:\t70\nTracerPid:\t0\nUid:\t4000\t4000\t4000\t4000\n");
+    expect(root, 77, AL_E_INVALID, "is a thread of process 70");
+    put(root, "proc/77/status", "Name:\tpython\nState:\tS (sleeping)\nTgid:\t77\nTracerPid:\t5\nUid:\t4000\t4000\t4000\t4000\n");
+    expect(root, 77, AL_E_AGAIN, "is being traced by process 5");
+    put(root, "proc/77/status", "Name:\tpython\nState:\tZ (zombie)\nTgid:\t77\nTracerPid:\t0\nUid:\t4000\t4000\t4000\t4000\n");
+    expect(root, 77, AL_E_GONE, "has ended");
+    put(root, "proc/77/status", "Name:\tpython\nState:\tT (stopped)\nTgid:\t77\nTracerPid:\t0\nUid:\t4000\t4000\t4000\t4000\n");
+    expect(root, 77, AL_E_AGAIN, "kill -CONT 77");
+    put(root, "proc/77/status", "Name:\tpython\nState:\tD (disk sleep)\nTgid:\t77\nTracerPid:\t0\nUid:\t4000\t4000\t4000\t4000\n");
+    expect(root, 77, AL_E_AGAIN, "waits inside the kernel");
+    put(root, "proc/77/status", "Name:\tpython\nState:\tR (running)\nTgid:\t77\nTracerPid:\t0\nUid:\t4000\t0\t0\t0\n");
+    expect(root, 77, AL_E_DENIED, "set-user-id");
+    put(root, "proc/77/status", "Name:\tpython\nState:\tR (running)\nTgid:\t77\nTracerPid:\t0\nUid:\t4000\t4000\t4000\t4000\n");
+    expect(root, 77, AL_E_DENIED, "belongs to user 4000");
+    (void)snprintf(own, sizeof own, "Name:\tx\nState:\tR (running)\nTgid:\t77\nPPid:\t1\nUid:\t%u\t%u\t%u\t0\n", geteuid(), geteuid(),
+                   geteuid());
+    put(root, "proc/77/status", own);
+    put(root, "proc/sys/kernel/yama/ptrace_scope", "1\n");
+    expect(root, 77, AL_E_DENIED, "kernel.yama.ptrace_scope is 1: use sudo alula attach 77, or sudo sysctl kernel.yama.ptrace_scope=0");
+    put(root, "proc/sys/kernel/yama/ptrace_scope", "2\n");
+    expect(root, 77, AL_E_DENIED, "kernel.yama.ptrace_scope is 2: only root may attach");
+    put(root, "proc/sys/kernel/yama/ptrace_scope", "3\n");
+    expect(root, 77, AL_E_DENIED, "kernel.yama.ptrace_scope is 3");
+    put(root, "proc/sys/kernel/yama/ptrace_scope", "0\n");
+    put(root, "proc/77/maps", "");
+    expect(root, 77, AL_E_DENIED, "may not be read");
+    (void)snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 int inject_suite(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_of_a_process),
-        cmocka_unit_test(symbols_of_this_program),
-        cmocka_unit_test(what_is_no_object),
+        cmocka_unit_test(test_maps_of_a_process),
+        cmocka_unit_test(test_symbols_of_this_program),
+        cmocka_unit_test(test_what_is_no_object),
+        cmocka_unit_test(test_rights_and_states),
     };
     return cmocka_run_group_tests_name("launch/inject", tests, NULL, NULL);
 }

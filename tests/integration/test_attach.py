@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""alula attach into running interpreters of every version, with a package that has what the hook touches of torch: it gets
+in, it gets out again, whatever ends it, and whoever must be left alone is."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import interpreters
+
+pytestmark = pytest.mark.plain
+
+TORCH = {
+    "torch/__init__.py": "__version__ = '0.stub'\ndef is_grad_enabled(): return True\nfrom . import autograd\n",
+    "torch/autograd/__init__.py": "def backward(x):\n    'doc'\n    return x * 2\n",
+}
+# Steps until GO is there; then whether everything is as it was.
+JOB = """
+import os, sys, threading, time
+import torch
+GO = sys.argv[1]
+before = (torch.autograd.backward, list(sys.meta_path), list(sys.path), sorted(vars()), threading.active_count())
+{setup}
+print("here", flush=True)
+n = 0
+while not os.path.exists(GO):
+    assert torch.autograd.backward(2) == 4
+    n += 1
+    {work}
+del n
+{teardown}
+after = (torch.autograd.backward, list(sys.meta_path), list(sys.path), [v for v in sorted(vars()) if v != "before"],
+         threading.active_count())
+print("same" if before == after else (before, after), [m for m in sys.modules if "alula" in m])
+"""
+
+
+class Job:
+    def __init__(self, folder, python=sys.executable, setup="", work="time.sleep(0.002)", teardown="", command=(), **kwargs):
+        for name, text in TORCH.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        self.go = folder / "go"
+        script = folder / "job.py"
+        script.write_text(JOB.format(setup=setup, work=work, teardown=teardown))
+        self.process = subprocess.Popen([*command, python, str(script), str(self.go)], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, **kwargs)
+        assert self.process.stdout.readline() == "here\n"
+        self.pid = self.process.pid
+
+    def ends(self):
+        time.sleep(0.2)  # its thread forgets the hook after alula's last word
+        self.go.touch()
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def job(tmp_path):
+    made = []
+
+    def make(**kwargs):
+        made.append(Job(tmp_path, **kwargs))
+        return made[-1]
+
+    yield make
+    for j in made:
+        j.process.kill()
+        j.process.communicate()
+
+
+WELL = (0, "same []\n", "")
+
+
+@pytest.mark.parametrize("python", interpreters.PATHS, ids=interpreters.IDS)
+def test_in_and_out_of_every_interpreter(python, job, alula):
+    j = job(python=python)
+    for _ in range(2):  # and again
+        got = alula("attach", "--for", "300ms", j.pid)
+        assert got.returncode == 0 and got.stdout == "", got.stderr
+        assert f"alula: attached to pid {j.pid} (torch 0.stub): " in got.stderr
+        assert "alula: taken out of 1 process, the job goes on" in got.stderr
+        assert "Traceback" not in got.stderr
+    assert j.ends() == WELL
+
+
+def test_ctrl_c_and_the_death_of_alula(job, alula_bin):
+    j = job()
+    for number, status in ((signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGKILL, -9)):
+        with subprocess.Popen([str(alula_bin), "attach", str(j.pid)], stderr=subprocess.PIPE, text=True) as attach:
+            assert attach.stderr.readline().startswith("alula: attached to pid ")
+            attach.send_signal(number)
+            _, err = attach.communicate(timeout=20)
+        assert attach.returncode == status
+        assert ("taken out of 1 process" in err) == (status == 0)
+    time.sleep(0.3)  # it sees by itself that alula was killed
+    assert j.ends() == WELL
+
+
+def test_the_job_s_end_is_told(job, alula_bin):
+    j = job()
+    with subprocess.Popen([str(alula_bin), "attach", str(j.pid)], stderr=subprocess.PIPE, text=True) as attach:
+        assert attach.stderr.readline().startswith("alula: attached to pid ")
+        j.process.kill()
+        _, err = attach.communicate(timeout=20)
+    assert attach.returncode == 0 and "alula: the job has ended" in err
+
+
+def test_signals_meanwhile_are_the_job_s(job, alula_bin):
+    """A handler that raises while alula gets in and out: each exception arrives."""
+    j = job(setup="import signal\ncount = seen = 0\nclass Mine(BaseException): pass\ndef handler(*_):\n    global seen\n"
+                  "    seen += 1\n    raise Mine\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)",
+            work="\n    try:\n        signal.signal(signal.SIGUSR1, handler)\n        sum(range(20000))\n"
+                 "        signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n    except Mine:\n        "
+                 "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n        count += 1",
+            teardown="print('lost', seen - count, seen > 0)\ndel count, seen, handler, signal, Mine")
+    for _ in range(3):
+        with subprocess.Popen([str(alula_bin), "attach", "--for", "200ms", str(j.pid)], stderr=subprocess.PIPE, text=True) as attach:
+            while attach.poll() is None:
+                os.kill(j.pid, signal.SIGUSR1)
+                time.sleep(0.02)
+            attach.communicate()
+        assert attach.returncode == 0
+    status, out, err = j.ends()
+    assert (status, out, err) == (0, "lost 0 True\nsame []\n", "")
+
+
+def test_two_at_once(job, alula, alula_bin):
+    j = job()
+    with subprocess.Popen([str(alula_bin), "attach", str(j.pid)], stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr.readline().startswith("alula: attached to pid ")
+        got = alula("attach", "--for", "1s", j.pid)
+        assert got.returncode != 0 and "another alula watches this process already" in got.stderr
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=20)
+    assert first.returncode == 0
+    assert j.ends() == WELL
+
+
+def test_a_hung_process_is_left_as_it_was(job, alula):
+    """The main thread is in C with the interpreter's lock held: the line is not run in time, and does nothing when it is."""
+    j = job(setup="import ctypes", work="(ctypes.PyDLL(None).usleep(3000000) if n == 1 else time.sleep(0.01))", teardown="del ctypes")
+    began = time.monotonic()
+    got = alula("attach", "--for", "1s", "--wait", "500ms", j.pid)
+    assert got.returncode == 1 and f"process {j.pid} did not come to run alula's line in time" in got.stderr
+    assert time.monotonic() - began < 2.5
+    time.sleep(3)
+    assert j.ends() == WELL
+    assert not [name for name in os.listdir("/tmp") if name.startswith("alula-run-") and
+                os.path.exists(f"/tmp/{name}/start.py") and str(j.pid) in open(f"/tmp/{name}/start.py").read()]
+
+
+def test_who_is_refused(alula, job, tmp_path):
+    def refused(pid, status, reason):
+        got = alula("attach", pid)
+        assert got.returncode == status and reason in got.stderr and got.stderr.count("\n") == 1, got.stderr
+
+    refused(2 ** 22 + 7, 5, "no process")
+    sleeper = subprocess.Popen(["sleep", "60"])
+    refused(sleeper.pid, 1, "is not CPython")
+    sleeper.kill()
+    sleeper.wait()
+    j = job()
+    os.kill(j.pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    got = alula("attach", j.pid)
+    assert got.returncode == 1 and f"kill -CONT {j.pid}" in got.stderr
+    os.kill(j.pid, signal.SIGCONT)
+    assert alula("attach", "0").returncode == 2
+    assert alula("attach").returncode == 2
+    assert alula("attach", "--for", "5", j.pid).returncode == 2  # a time has a unit
+    assert alula("attach", "--record", "x", "--no-record", j.pid).returncode == 2
+    assert j.ends() == WELL
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
+
+@needs_root
+def test_another_user_s_process(job, alula, alula_bin, tmp_path):
+    """Refused without rights; root gets in, with copies that are that user's, and removes them."""
+    python = next((p for p in interpreters.PATHS if not p.startswith("/root") and not os.path.realpath(p).startswith("/root")), None)
+    if not python:
+        pytest.skip("no interpreter that another user may run")
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    theirs = job(python=python, command=NOBODY)
+    before = set(os.listdir("/tmp"))
+    got = alula("attach", "--for", "500ms", theirs.pid)
+    assert got.returncode == 0 and "taken out of 1 process" in got.stderr, got.stderr
+    left = [n for n in set(os.listdir("/tmp")) - before if n.startswith("alula-run-") and os.stat(f"/tmp/{n}").st_uid == 65534]
+    assert not left
+    assert theirs.ends() == WELL
+
+
+@needs_root
+def test_without_the_right_to(job, alula_bin, tmp_path):
+    program = tmp_path / "alula"
+    shutil.copy(alula_bin, program)
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    j = job()
+    got = subprocess.run([*NOBODY, str(program), "attach", str(j.pid)], capture_output=True, text=True, check=False, timeout=30)
+    assert got.returncode == 4 and f"process {j.pid} belongs to user 0: attach as that user or as root" in got.stderr
+    assert j.ends() == WELL
+
+
+@needs_root
+@pytest.mark.skipif(subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode != 0,
+                    reason="no mount namespaces here")
+def test_another_mount_namespace(job, alula, tmp_path):
+    """As a container: its /tmp is another one, the pid known inside as well; files are copied there and removed."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    j = job(command=("unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {inside} && mount --bind {inside} /var/tmp && "
+                     "mount -t tmpfs none /dev/shm && exec \"$@\"", "sh"))
+    root = f"/proc/{j.pid}/root"
+    got = alula("attach", "--for", "500ms", j.pid)
+    assert got.returncode == 0 and "taken out of 1 process" in got.stderr, got.stderr
+    assert not [n for place in ("/var/tmp", "/dev/shm") for n in os.listdir(root + place) if n.startswith("alula")]
+    assert j.ends() == WELL
+
+
+def test_report_and_recording_go_where_they_are_told(job, alula, tmp_path):
+    j = job()
+    out = tmp_path / "out"
+    got = alula("attach", "--for", "500ms", "--output-dir", out, j.pid)
+    assert got.returncode == 0, got.stderr
+    report = json.loads((out / "metrics_report.json").read_text())
+    assert report["alula"]["finished"] is False  # the job goes on
+    assert (out / "run.alula").exists()
+    assert j.ends() == WELL
