@@ -194,7 +194,7 @@ def show(*kinds):
     print([sorted(counters[kind].items()) for kind in kinds])
     torch._dynamo.reset()
     counters.clear()
-forward = torch.compile(model, backend="eager")
+forward = torch.compile(model, backend="eager", fullgraph=True)
 for x, y in DataLoader(data, batch_size=5):
     ((forward(x) - y) ** 2).mean().backward()
     optimizer.step()
