@@ -225,6 +225,36 @@ static void test_trainer(void **state) {
     assert_int_equal(optimizer(2), 0); // another trainer's optimizer
 }
 
+// An iterator that is no loader's: what its fetch ends and begins, and steps in a row without any fetch.
+static void test_other_iterators(void **state) {
+    (void)state;
+    start();
+    for (uint32_t i = 0; i < 3; i++) {
+        struct al_loop_move m = {0};
+        al_loop_fed(&loop, &m); // of none
+        assert_int_equal(m.turn, 0);
+        backward();
+        assert_int_equal(optimizer(1), 0);
+        assert_int_equal(loop.unfed, i + 1);
+    }
+    struct al_loop_move m = {0};
+    assert_true(fetch(true));
+    al_loop_fed(&loop, &m);
+    told(&m);
+    assert_true(m.timed && m.begun == AL_IN_FORWARD);
+    backward();
+    (void)optimizer(1);
+    assert_int_equal(loop.unfed, 0);
+    assert_true(fetch(true));
+    m = (struct al_loop_move){0};
+    al_loop_data_end(&loop, &m); // the iterator's end
+    told(&m);
+    assert_string_equal(line, "BbOo|BbOo|BbOo|DdFfBbOo|Dd");
+    loop.trainer = 1;
+    (void)optimizer(1);
+    assert_int_equal(loop.unfed, 0);
+}
+
 // The GPU's own timeline hears of what it has to time, and the samples of a step have their limits.
 static void test_moves(void **state) {
     (void)state;
@@ -250,6 +280,6 @@ int loop_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_loop), cmocka_unit_test(test_accumulation), cmocka_unit_test(test_failures),
         cmocka_unit_test(test_evaluation), cmocka_unit_test(test_scaler),       cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_trainer),    cmocka_unit_test(test_moves)};
+        cmocka_unit_test(test_trainer),    cmocka_unit_test(test_other_iterators), cmocka_unit_test(test_moves)};
     return cmocka_run_group_tests_name("probe: loop", tests, NULL, NULL);
 }
