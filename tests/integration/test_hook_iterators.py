@@ -127,6 +127,24 @@ def test_fetches_are_seen(run, name, code, line):
 
 @pytest.mark.skipif(not NEWER, reason="no Python with sys.monitoring")
 @pytest.mark.parametrize("name", NEWER)
+def test_one_loop_behind_the_other(run, name):
+    """In one code object, and then in another; of each the first steps are not seen."""
+    ring, _ = run(name, """
+for x in batches(4):
+    y = x
+    step(y)
+z = 1
+for x in batches(5):
+    y = x
+    step(y)
+z = 2
+""" + FOR)
+    # The fetch that ended the loop before is one of the first step's.
+    assert ring.line() == "BO|BO|DFBO|DFBO|D" + "BO|BO|BO|DFBO|DFBO|D" + "BO|BO|BO|" + "DFBO|" * 5 + "D"
+
+
+@pytest.mark.skipif(not NEWER, reason="no Python with sys.monitoring")
+@pytest.mark.parametrize("name", NEWER)
 def test_other_tools_are_unaffected(run, name):
     """A coverage tool with lines of the same code, globally, sees each of them each time; the number that is used is
     given back, and functions that nobody watches keep their instructions."""

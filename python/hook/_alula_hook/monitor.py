@@ -12,12 +12,12 @@ from . import log, loop
 FETCH, BODY, AFTER = 1, 2, 3  # LINE_... of src/probe/python.c
 LINES_MOST = 32
 FRAMES_MOST = 24
-LOOPS_MOST = 8  # one after another, each in a code object of its own
+LOOPS_MOST = 8  # one after another
 COUNTED = {"range", "trange", "count", "repeat", "cycle"}  # a loop over these fetches nothing by itself
 
 UNKNOWN = "batches come from no DataLoader"
 tool = None
-codes = []  # that were watched; the last one is
+watched = []  # (code, lines) of the loops, of which the last one is now
 
 
 def _libraries(frame):
@@ -98,7 +98,7 @@ def begin(frame):
     if monitoring is None:
         return UNKNOWN + ", and other iterators are seen with Python 3.12 and newer alone"
     code, lines = _find(frame)
-    if code is None or code in codes or len(lines) > LINES_MOST or len(codes) == LOOPS_MOST:
+    if code is None or (code, lines) in watched or len(lines) > LINES_MOST or len(watched) == LOOPS_MOST:
         return UNKNOWN + " and no loop that is seen"
     if not lines and "next" not in code.co_names:
         return UNKNOWN + " and no iterator that is seen"
@@ -107,8 +107,8 @@ def begin(frame):
         if tool is None:
             return UNKNOWN + ", and other tools use all that sys.monitoring has"
     events = monitoring.events
-    if codes:
-        monitoring.set_local_events(tool, codes[-1], 0)
+    if watched:  # what was to be silent in the same code is asked again
+        monitoring.set_local_events(tool, watched[-1][0], 0)
     loop.set_monitor(monitoring.DISABLE, next, code)
     for line, kind in lines.items():
         loop.watch_line(line, kind)
@@ -117,7 +117,7 @@ def begin(frame):
                             (events.C_RETURN, loop.on_c_return), (events.C_RAISE, loop.on_c_raise)):
         monitoring.register_callback(tool, event, function)
     monitoring.set_local_events(tool, code, (events.LINE | events.PY_RETURN if lines else 0) | calls)
-    codes.append(code)
+    watched.append((code, lines))
     return None
 
 
@@ -127,9 +127,9 @@ def end():
     if tool is None or monitoring is None:
         return
     try:
-        for code in codes:
+        for code, _ in watched:
             monitoring.set_local_events(tool, code, 0)
-        del codes[:]
+        del watched[:]
         for name in ("LINE", "PY_RETURN", "CALL", "C_RETURN", "C_RAISE"):
             monitoring.register_callback(tool, getattr(monitoring.events, name), None)
         monitoring.free_tool_id(tool)
