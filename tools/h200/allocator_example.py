@@ -73,7 +73,8 @@ def check_stages(stages):
             faults.append(what)
 
     torch_says = {name: (s["memory_allocated"], s["memory_reserved"]) for name, s in stages.items()}
-    expect(torch_says["live"][0] - torch_says["start"][0] == BYTES, "allocated grows by 1.49 GiB")
+    # A block takes its whole segment, in units of 2 MiB, where less than 1 MiB would be left.
+    expect(0 <= torch_says["live"][0] - torch_says["start"][0] - BYTES <= 2 * MIB, "allocated grows by 1.49 GiB")
     expect(0 <= torch_says["live"][1] - torch_says["start"][1] - BYTES <= 64 * MIB, "reserved grows with it")
     expect(torch_says["cached"][0] == torch_says["start"][0], "deleting lowers allocated")
     expect(torch_says["cached"][1] == torch_says["live"][1], "deleting leaves reserved")

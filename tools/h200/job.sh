@@ -18,7 +18,7 @@ E
 chmod +x "$out/alula"
 export ALULA_BIN=$out/alula
 alula=$out/alula
-lora() { python3 "$here/lora.py" --output_dir "$TMPDIR/alula-lora" "$@"; }
+lora() { python3 "$here/lora.py" --batch 4 --output_dir "$TMPDIR/alula-lora" "$@"; }
 section() { printf '\n======== %s (%s s)\n' "$1" "$SECONDS"; }
 wanted() { [ -z "$sections" ] || case " $sections " in *" $1 "*) ;; *) return 1 ;; esac; }
 sections=$*
@@ -27,11 +27,13 @@ if wanted machine; then section machine; date -u +%F; uname -r; nproc; nvidia-sm
     python3 -c 'import torch, transformers, peft; print("torch", torch.__version__, "transformers", transformers.__version__, "peft", peft.__version__)'
     "$alula" --version; fi
 if wanted allocator && [ -e "$here/allocator_example.py" ]; then section allocator
-    "$alula" run --output-dir "$out/allocator" -- python3 "$here/allocator_example.py"; echo "exit $?"; fi
+    mkdir -p "$out/allocator"
+    (cd "$out/allocator" && "$alula" run --output-dir . -- python3 "$here/allocator_example.py"; echo "exit $?"
+        python3 "$here/allocator_example.py" ./metrics_report.json; echo "exit $?"); fi
 if wanted lora; then section "lora, alternating: alone, alula, alone, alula"
     for i in 1 2; do
         lora --steps 40 2>/dev/null | grep LORA
-        "$alula" run --output-dir "$out/lora$i" -- python3 "$here/lora.py" --steps 40 --output_dir "$TMPDIR/alula-lora" 2>"$out/lora$i.err" | grep LORA
+        "$alula" run --output-dir "$out/lora$i" -- python3 "$here/lora.py" --steps 40 --batch 4 --output_dir "$TMPDIR/alula-lora" 2>"$out/lora$i.err" | grep LORA
         grep -v Warning "$out/lora$i.err" | grep alula: ; done
     python3 - "$out/lora1/metrics_report.json" <<'P'
 import json, sys
@@ -55,12 +57,12 @@ if wanted attach; then section "attach: healthy, then starved"
     sleep 17; "$alula" attach $job --for 5s --quiet; wait $job; echo "after a detach:"; grep LORA "$out/attached.out"; fi
 if wanted cost; then section "cost of a step"; python3 "$here/../../bench/job.py" --only costs --rounds 3; fi
 if wanted faults; then section "known faults"; python3 "$here/../../bench/job.py" --only faults --gpu --steps 300 --tools alula
-    section "known faults, GPU's own, TraceML"; fi
+    fi
 if wanted two; then section "two ranks"
     nvidia-smi topo -m | head -8
     for more in "" "--starved 0.3"; do
         # shellcheck disable=SC2086
-        "$alula" run --output-dir "$out/two${more:+-starved}" -- torchrun --nproc_per_node 2 "$here/lora.py" --steps 30 $more --output_dir "$TMPDIR/alula-lora" 2>&1 | grep -E "^alula|LORA|rror"; echo "exit ${PIPESTATUS[0]}"; done
+        "$alula" run --output-dir "$out/two${more:+-starved}" -- torchrun --nproc_per_node 2 "$here/lora.py" --steps 30 --batch 4 $more --output_dir "$TMPDIR/alula-lora" 2>&1 | grep -E "^alula|LORA|rror"; echo "exit ${PIPESTATUS[0]}"; done
     section "what NCCL was called for"
     "$alula" run --output-dir "$out/nccl" -- torchrun --nproc_per_node 2 "$here/nccl_facts.py" "$out/nccl/expected.json"; echo "exit $?"
     python3 "$here/nccl_facts.py" --compare "$out/nccl/metrics_report.json" "$out/nccl/expected.json"; fi

@@ -51,6 +51,8 @@ class Clock(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         self.at.append(time.perf_counter())
         step = state.global_step
+        if self.a.profile and step == 1:  # made by the trainer behind the first batches
+            span_around(kwargs["optimizer"], "step", "optimizer")
         if self.a.keep:
             self.kept.append(torch.empty(self.a.keep << 20, dtype=torch.uint8, device=args.device))
         if self.a.profile and step == self.window[0]:
@@ -63,7 +65,7 @@ class Clock(TrainerCallback):
             self.profiler = None
 
     def tell(self):
-        spans = {"data": "enumerate(DataLoader)", "forward": "zoo_forward", "backward": "zoo_backward", "optimizer": "Optimizer.step"}
+        spans = {name: "zoo_" + name for name in ("data", "forward", "backward", "optimizer")}
         times = dict.fromkeys(spans, 0.0)
         kernels = 0.0
         for e in self.profiler.events():
@@ -78,7 +80,8 @@ class Clock(TrainerCallback):
 
 
 class Marked(Trainer):
-    """The profiler's ranges lie where alula's phases begin and end: around training_step up to the backward pass."""
+    """The profiler's ranges lie where alula's phases begin and end: forward is training_step up to the backward pass,
+    optimizer is clipping and step; what follows the step (scheduler, zero_grad) lies between steps."""
 
     def training_step(self, model, inputs, *args, **kwargs):
         self.span = record_function("zoo_forward")
@@ -86,8 +89,19 @@ class Marked(Trainer):
         return super().training_step(model, inputs, *args, **kwargs)
 
 
+def span_around(owner, name, phase):
+    function = getattr(owner, name)
+
+    def spanned(*args, **kwargs):
+        with record_function("zoo_" + phase):
+            return function(*args, **kwargs)
+    setattr(owner, name, spanned)
+
+
 def mark_backward(trainer):
     backward = trainer.accelerator.backward
+    span_around(trainer, "get_batch_samples", "data")
+    span_around(trainer.accelerator, "clip_grad_norm_", "optimizer")
 
     def marked(loss, **kwargs):
         trainer.span.__exit__(None, None, None)
