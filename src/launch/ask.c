@@ -97,7 +97,9 @@ static void accept_all(struct al_ask *a, int64_t now_ns) {
     for (uint32_t i = 0; i < AL_ASK_CLIENTS; i++) {
         if (a->client[i].fd >= 0)
             continue;
-        int fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_un from;
+        socklen_t length = sizeof from;
+        int fd = accept4(a->listen_fd, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
         if (!is_friend(fd)) {
