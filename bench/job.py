@@ -64,11 +64,13 @@ def score(name, found, right, partly):
     return "right" if hit(right) else "class only" if hit(partly) else "wrong" if found else "silent"
 
 
-def faults(names=("alula", "TraceML", "gpuprof"), gpu=False, steps=400, extra=()):
+def faults(names=("alula", "TraceML", "gpuprof"), gpu=False, steps=400, extra=(), only=()):
     print("\n#### Known faults, and the same programs without them (`bench/zoo/truth.py` was fixed beforehand)\n")
     print("| fault | " + " | ".join("%s | twin" % n for n in names) + " |\n|---|" + "---|---|" * len(names))
     right = {n: [0, 0] for n in names}
     for fault, t in list(truth.TRUTH.items()) + [(f, None) for f in truth.TWINS_ONLY]:
+        if only and fault not in only:
+            continue
         if fault in ("item_each_step", "small_kernels", "gpu_leak", "allocator_warmup") and not gpu:
             continue
         cells = []
@@ -98,10 +100,11 @@ if __name__ == "__main__":
     p.add_argument("--gpu", action="store_true")
     p.add_argument("--only", choices=("costs", "faults"))
     p.add_argument("--steps", type=int, default=400)
+    p.add_argument("--faults", default="", help="only these, separated by commas")
     p.add_argument("--tools", default="alone,alula,TraceML,gpuprof,callback")
     a = p.parse_args()
     chosen = tuple(a.tools.split(","))
     if a.only != "faults":
         costs(a.rounds, names=chosen)
     if a.only != "costs":
-        faults(tuple(n for n in chosen if n not in ("alone", "callback")), a.gpu, a.steps)
+        faults(tuple(n for n in chosen if n not in ("alone", "callback")), a.gpu, a.steps, only=tuple(a.faults.split(",")) if a.faults else ())

@@ -114,9 +114,9 @@ def alula(args, memory=False):
 
 def traceml(args, memory=False):
     with tempfile.TemporaryDirectory() as folder:
-        binary = pathlib.Path(sys.executable).parent / "traceml"
-        ran = _run([str(binary), "run", TRAIN[1], "--run-name", "zoo", "--mode", "summary", "--logs-dir", folder,
-                    "--finalize-timeout-sec", "20", "--args", "--tool", "traceml"] + args, dict(os.environ), memory)
+        start = [sys.executable, "-c", "import sys; from traceml_ai.launcher.cli import main; sys.exit(main())"]
+        ran = _run(start + ["run", TRAIN[1], "--run-name", "zoo", "--mode", "summary", "--logs-dir", folder,
+                            "--finalize-timeout-sec", "20", "--args", "--tool", "traceml"] + args, dict(os.environ), memory)
         for path in pathlib.Path(folder).rglob("final_summary.json"):
             summary = json.loads(path.read_text())
             _kinds(summary, ran.found)

@@ -31,7 +31,7 @@ if wanted allocator && [ -e "$here/allocator_example.py" ]; then section allocat
     (cd "$out/allocator" && "$alula" run --output-dir . -- python3 "$here/allocator_example.py"; echo "exit $?"
         python3 "$here/allocator_example.py" ./metrics_report.json; echo "exit $?"); fi
 if wanted lora; then section "lora, alternating: alone, alula, alone, alula"
-    for i in 1 2; do
+    for i in ${PAIRS:-1 2}; do
         lora --steps 40 2>/dev/null | grep LORA
         "$alula" run --output-dir "$out/lora$i" -- python3 "$here/lora.py" --steps 40 --batch 4 --output_dir "$TMPDIR/alula-lora" 2>"$out/lora$i.err" | grep LORA
         grep -v Warning "$out/lora$i.err" | grep alula: ; done
@@ -55,9 +55,9 @@ if wanted attach; then section "attach: healthy, then starved"
         kill -INT $job; wait $job; grep -E "LORA|Error" "$out/attached.out"; done
     lora --steps 90 >"$out/attached.out" 2>&1 & job=$!
     sleep 17; "$alula" attach $job --for 5s --quiet; wait $job; echo "after a detach:"; grep LORA "$out/attached.out"; fi
-if wanted cost; then section "cost of a step"; python3 "$here/../../bench/job.py" --only costs --rounds 3; fi
-if wanted faults; then section "known faults"; python3 "$here/../../bench/job.py" --only faults --gpu --steps 300 --tools alula
-    fi
+if wanted cost; then section "cost of a step"; python3 "$here/../../bench/job.py" --only costs --rounds "${ROUNDS:-3}"; fi
+if wanted faults; then section "known faults"; python3 "$here/../../bench/job.py" --only faults --gpu --steps 150 --tools alula --faults "${FAULTS:-}"
+    python3 "$here/../../bench/job.py" --only faults --gpu --steps 150 --tools TraceML --faults "${PEER_FAULTS:-${FAULTS:-}}"; fi
 if wanted two; then section "two ranks"
     nvidia-smi topo -m | head -8
     for more in "" "--starved 0.3"; do
