@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sqlite3
 import stat
@@ -208,3 +209,42 @@ def test_two_at_once_into_one_folder(alula_bin, alula, tmp_path, local):
     for job in jobs:
         job.stdout.close()
         job.stderr.close()
+
+
+NFS = r"""
+#define _GNU_SOURCE
+#define _LARGEFILE64_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#define PRETEND(name)                                                                                                  \
+    int name(const char *path, struct name *ret) {                                                                     \
+        int (*real)(const char *, struct name *) = (int (*)(const char *, struct name *))dlsym(RTLD_NEXT, #name);      \
+        const char *below = getenv("PRETEND_NFS");                                                                     \
+        int result = real(path, ret);                                                                                  \
+        if (!result && below && strncmp(path, below, strlen(below)) == 0)                                              \
+            ret->f_type = 0x6969;                                                                                      \
+        return result;                                                                                                 \
+    }
+PRETEND(statfs)
+PRETEND(statfs64)
+"""
+
+
+def test_a_network_file_system(alula, tmp_path, local):
+    """SQLite does not write there: the recording is made on the local disk and moved."""
+    if not shutil.which("cc"):
+        pytest.skip("no compiler here")
+    shim, source, out = tmp_path / "shim.so", tmp_path / "shim.c", tmp_path / "net"
+    source.write_text(NFS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+    out.mkdir()
+    env = {"TMPDIR": str(local), "LD_PRELOAD": str(shim), "PRETEND_NFS": str(out)}
+    for options, name in ((("--output-dir", out), "run.alula"), (("--record", out / "mine.alula"), "mine.alula")):
+        got = alula("run", *options, "--", sys.executable, FAKE, "--steps", "20", env=env, timeout=60)
+        assert got.returncode == 0 and f"; recording: {local}/alula-record-" in got.stderr, got.stderr
+        assert f"alula: recording: {out}/{name}\n" in got.stderr
+        assert info_of(alula, out / name)["closed"] is True and not list(local.iterdir())
+    got = alula("run", "--record", out / "mine.alula", "--", "true", env=env)
+    assert got.returncode == 0 and "exists already" in got.stderr
