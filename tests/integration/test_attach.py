@@ -237,3 +237,15 @@ def test_report_and_recording_go_where_they_are_told(job, alula, tmp_path):
     assert report["alula"]["finished"] is False  # the job goes on
     assert (out / "run.alula").exists()
     assert j.ends() == WELL
+
+
+@needs_root
+@pytest.mark.skipif(subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"], check=False,
+                                   capture_output=True).returncode != 0, reason="no pid namespaces here")
+def test_another_pid_namespace_by_its_starter(job, alula):
+    """The pid inside is another one; the PID named is the starter's, which is no Python."""
+    j = job(command=("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"))
+    got = alula("attach", "--for", "500ms", j.pid)
+    assert got.returncode == 0 and "taken out of 1 process" in got.stderr, got.stderr
+    assert f"attached to pid {j.pid} " not in got.stderr
+    assert j.ends() == WELL
