@@ -8,7 +8,7 @@ import sys
 WANTED = {
     "torch.autograd", "torch.optim.optimizer", "torch.utils.data.dataloader", "torch.amp.grad_scaler",
     "torch.cuda.amp.grad_scaler", "torch.serialization", "safetensors.torch", "accelerate.accelerator",
-    "transformers.trainer",
+    "transformers.trainer", "torch._dynamo.trace_rules",
 }
 
 library = None  # the probe's path where no ALULA_PROBE tells it (alula attach)

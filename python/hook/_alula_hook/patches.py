@@ -2,16 +2,22 @@
 """The wrappers: each calls what it wraps with the same arguments and lets results and exceptions through."""
 
 import functools
+import sys
 
 from . import loop, model as models, process, words
+
+
+def _frames():
+    """torch.compile's way into the interpreter; None before torch 2.0. Not always a module that can be imported."""
+    core = sys.modules.get("torch._C")
+    return getattr(getattr(core, "_dynamo", None), "eval_frame", None)
 
 
 def hide(*functions, deep=False):
     """From torch.compile: it neither compiles these frames nor counts them; what they call is its own matter again, or,
     where nothing of the host's is called (deep), hidden as well."""
-    try:
-        import torch._C._dynamo.eval_frame as frames
-    except ImportError:  # before torch 2.0
+    frames = _frames()
+    if frames is None:
         return
     skip = getattr(frames, "skip_code", None)  # up to torch 2.6
     if skip is None:
@@ -285,7 +291,6 @@ _running = False
 
 def running_trainer(cls):
     global _running
-    import sys
     _running = True
     _replace_overrides(cls)
     _replace(sys.modules["transformers.trainer"].CallbackHandler, "on_train_end", _make_train_end)
@@ -318,7 +323,14 @@ def _saves(*names):
     return patch
 
 
+def trace_rules(module):
+    """Up to torch 2.6 what is not traced into is told by its folder alone."""
+    if hasattr(_frames(), "skip_code"):
+        module.add(__package__)
+
+
 PATCHES = {
+    "torch._dynamo.trace_rules": trace_rules,
     "torch.autograd": autograd,
     "torch.optim.optimizer": optimizer,
     "torch.utils.data.dataloader": dataloader,
