@@ -73,7 +73,9 @@ struct al_stack {
     uint64_t *block; // for one gathered reading of thread states
     size_t block_cap;
     struct al_piece *pieces;
-    size_t pieces_cap;
+    size_t pieces_count, pieces_cap, heads, done;
+    uint64_t generation; // sum of the interpreters' counts of freed code objects
+    bool generation_known;
 
     struct al_slot **slots; // by thread state, a hash table
     size_t slots_count, slots_cap;

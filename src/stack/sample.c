@@ -225,21 +225,6 @@ static int diagnose(struct al_stack *s, int error) {
     return same ? AL_E_FORMAT : AL_E_AGAIN;
 }
 
-// The interpreters' counts of freed code objects: while they stand still, no address has got another meaning.
-static void read_generation(struct al_stack *s) {
-    s->codes.generation = 0;
-    if (s->found.layout.interp_code_generation == AL_LAYOUT_NONE)
-        return;
-    uint64_t sum = 1;
-    for (size_t i = 0; i < s->interps_count; i++) {
-        uint64_t value = 0;
-        if (!al_memory_u64(&s->memory, s->interps[i].address + s->found.layout.interp_code_generation, &value))
-            return;
-        sum += value;
-    }
-    s->codes.generation = sum;
-}
-
 static int room_for(struct al_stack *s, size_t count) {
     if (count <= s->threads_cap)
         return 0;
@@ -264,7 +249,8 @@ int al_stack_sample(struct al_stack *s, unsigned what, const struct al_stack_sam
     error = room_for(s, s->tstates_count);
     if (error)
         return error;
-    read_generation(s);
+    // While the interpreters' counts of freed code objects stand still, no address has got another meaning.
+    s->codes.generation = s->generation_known ? s->generation : 0;
     for (size_t i = 0; i < s->tstates_count && !error; i++)
         error = sample_thread(s, &s->tstates[i], what, s->sample.at_ns, &s->threads[i]);
     if (error)

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target's list of threads. It changes seldom: all thread states that were there at the last sample are read by one
-// call, and only those that are new one by one.
+// The target's list of threads. It changes seldom: all that was needed of it for the last sample is read by one call, and
+// only what is new one by one.
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "stack/parts.h"
 
 #define TSTATE_BYTES 512u // read of each
+#define GAP_MOST 1024u    // bytes copied in vain rather than beginning another piece
+#define HEADS_MERGED 16u
+#define INTERPS_AHEAD 16u // interpreters that are read ahead
 
 static uint32_t span_of(const struct al_layout *l) {
     const uint32_t ends[] = {l->thread_next + 8, l->thread_interp + 8, l->thread_id + 8,
@@ -51,28 +54,104 @@ static bool room(void **list, size_t *cap, size_t needed, size_t each) {
     return true;
 }
 
-// All known thread states in one go; *ret_done: how many from the first on could be read.
-static int read_known(struct al_stack *s, uint32_t span, size_t *ret_done) {
-    size_t n = s->tstates_count;
-    *ret_done = 0;
-    if (!room((void **)&s->pieces, &s->pieces_cap, n, sizeof *s->pieces) ||
-        !room((void **)&s->block, &s->block_cap, n * span / 8 + 1, 8))
+static bool ask(struct al_stack *s, uint64_t address, uint32_t size) {
+    // A piece costs more than the bytes between two: neighbours become one.
+    for (size_t i = 0; i < s->pieces_count && i < HEADS_MERGED; i++) {
+        struct al_piece *p = &s->pieces[i];
+        uint64_t low = p->address < address ? p->address : address;
+        uint64_t high = p->address + p->size > address + size ? p->address + p->size : address + size;
+        if (high - low <= (uint64_t)p->size + size + GAP_MOST) {
+            p->address = low;
+            p->size = (uint32_t)(high - low);
+            return true;
+        }
+    }
+    if (!room((void **)&s->pieces, &s->pieces_cap, s->pieces_count + 1, sizeof *s->pieces))
+        return false;
+    s->pieces[s->pieces_count++] = (struct al_piece){address, size, 0};
+    return true;
+}
+
+static bool ask_thread(struct al_stack *s, uint64_t address, uint32_t span) {
+    if (!room((void **)&s->pieces, &s->pieces_cap, s->pieces_count + 1, sizeof *s->pieces))
+        return false;
+    s->pieces[s->pieces_count++] = (struct al_piece){address, span, 0};
+    return true;
+}
+
+// What is read of an interpreter besides its GIL: one piece when it lies together, as it does.
+static void span_interp(const struct al_layout *l, uint32_t *ret_low, uint32_t *ret_high) {
+    const uint32_t fields[] = {l->interp_next, l->interp_id, l->interp_threads};
+    *ret_low = *ret_high = fields[0];
+    for (int i = 1; i < 3; i++) {
+        *ret_low = fields[i] < *ret_low ? fields[i] : *ret_low;
+        *ret_high = fields[i] > *ret_high ? fields[i] : *ret_high;
+    }
+    *ret_high += 8;
+}
+
+static bool ask_interp(struct al_stack *s, const struct al_interp *i) {
+    const struct al_layout *l = &s->found.layout;
+    uint32_t low, high;
+    span_interp(l, &low, &high);
+    bool ok = ask(s, i->address + low, high - low);
+    if (l->interp_code_generation != AL_LAYOUT_NONE)
+        ok = ok && ask(s, i->address + l->interp_code_generation, 8);
+    if (l->free_threaded || l->runtime_current != AL_LAYOUT_NONE)
+        return ok;
+    ok = ok && ask(s, i->address + l->interp_gil, 8);
+    return ok && (!i->gil || ask(s, i->gil + l->gil_holder, l->gil_locked + 4 - l->gil_holder));
+}
+
+// All that the last sample's list consisted of, in one go. s->heads: the pieces before those of the threads; s->done: how
+// many could be read.
+static int read_known(struct al_stack *s, uint32_t span) {
+    const struct al_layout *l = &s->found.layout;
+    size_t at = 0;
+    s->pieces_count = s->heads = s->done = 0;
+    bool ok = ask(s, s->found.runtime + l->runtime_interpreters, 8);
+    if (l->runtime_current != AL_LAYOUT_NONE)
+        ok = ok && ask(s, s->found.runtime + l->runtime_current, 8);
+    for (size_t i = 0; i < s->interps_count && i < INTERPS_AHEAD; i++)
+        ok = ok && ask_interp(s, &s->interps[i]);
+    s->heads = s->pieces_count;
+    for (size_t i = 0; i < s->tstates_count; i++)
+        ok = ok && ask_thread(s, s->tstates[i].address, span);
+    for (size_t i = 0; i < s->pieces_count; i++) {
+        s->pieces[i].at = (uint32_t)at;
+        at += (s->pieces[i].size + 7) & ~7u;
+    }
+    if (!ok || !room((void **)&s->block, &s->block_cap, at / 8 + 1, 8))
         return AL_E_NOMEM;
-    for (size_t i = 0; i < n; i++)
-        s->pieces[i] = (struct al_piece){s->tstates[i].address, span, (uint32_t)(i * span)};
-    if (n)
-        *ret_done = s->memory.gather(s->memory.user, s->pieces, n, s->block);
+    s->done = s->memory.gather(s->memory.user, s->pieces, s->pieces_count, s->block);
     return 0;
 }
 
+// From the pieces before the threads', else read now.
+static bool fetch(struct al_stack *s, uint64_t address, void *out, uint32_t size) {
+    for (size_t i = 0; i < s->heads && i < s->done; i++) {
+        const struct al_piece *p = &s->pieces[i];
+        if (address >= p->address && address - p->address <= p->size && size <= p->size - (address - p->address)) {
+            memcpy(out, (unsigned char *)s->block + p->at + (address - p->address), size);
+            return true;
+        }
+    }
+    return al_memory_get(&s->memory, address, out, size);
+}
+
+static bool fetch_u64(struct al_stack *s, uint64_t address, uint64_t *ret) {
+    return fetch(s, address, ret, sizeof *ret);
+}
+
 // One thread state: from the block when it is one of those near *hint, else read now.
-static bool one(struct al_stack *s, uint64_t address, uint32_t span, size_t done, size_t *hint, struct al_tstate *ret) {
+static bool one(struct al_stack *s, uint64_t address, uint32_t span, size_t *hint, struct al_tstate *ret) {
     unsigned char raw[TSTATE_BYTES];
-    for (size_t i = *hint; i < done && i < *hint + 16; i++) {
-        if (s->tstates[i].address != address)
+    for (size_t i = *hint; s->heads + i < s->done && i < *hint + 16; i++) {
+        const struct al_piece *p = &s->pieces[s->heads + i];
+        if (p->address != address)
             continue;
         *hint = i + 1;
-        parse(&s->found.layout, (unsigned char *)s->block + i * span, address, ret);
+        parse(&s->found.layout, (unsigned char *)s->block + p->at, address, ret);
         return true;
     }
     if (!al_address_ok(address, 8) || !al_memory_get(&s->memory, address, raw, span))
@@ -81,18 +160,17 @@ static bool one(struct al_stack *s, uint64_t address, uint32_t span, size_t done
     return true;
 }
 
-static int threads_of(struct al_stack *s, const struct al_interp *interp, uint32_t span, size_t done, size_t *hint,
-                      size_t *count) {
+static int threads_of(struct al_stack *s, const struct al_interp *interp, uint32_t span, size_t *hint, size_t *count) {
     uint64_t at;
     size_t first = *count;
-    if (!al_memory_u64(&s->memory, interp->address + s->found.layout.interp_threads, &at))
+    if (!fetch_u64(s, interp->address + s->found.layout.interp_threads, &at))
         return AL_E_FORMAT;
     while (at && *count < AL_THREADS_MOST) {
         if (!room((void **)&s->next_tstates, &s->next_cap, *count + 1, sizeof *s->next_tstates))
             return AL_E_NOMEM;
         struct al_tstate *t = &s->next_tstates[*count];
         // A thread that ends while its neighbour is read leaves a state that points elsewhere: the list ends there for now.
-        if (!one(s, at, span, done, hint, t) || t->interp != interp->address)
+        if (!one(s, at, span, hint, t) || t->interp != interp->address)
             return *count > first ? 0 : AL_E_FORMAT;
         (*count)++;
         if (t->next == at)
@@ -111,25 +189,36 @@ static void read_gil(struct al_stack *s, struct al_interp *i) {
         return;
     if (l->runtime_current != AL_LAYOUT_NONE) {
         i->gil = s->found.runtime + l->runtime_gil;
-        (void)al_memory_u64(&s->memory, s->found.runtime + l->runtime_current, &i->holder);
+        (void)fetch_u64(s, s->found.runtime + l->runtime_current, &i->holder);
         return;
     }
-    uint32_t size = (l->gil_holder > l->gil_locked ? l->gil_holder : l->gil_locked) + 8;
-    if (size > sizeof raw || !al_memory_u64(&s->memory, i->address + l->interp_gil, &i->gil) || !al_address_ok(i->gil, 8) ||
-        !al_memory_get(&s->memory, i->gil, raw, size)) {
+    uint32_t size = l->gil_locked + 4 - l->gil_holder;
+    if (l->gil_locked < l->gil_holder || size > sizeof raw || !fetch_u64(s, i->address + l->interp_gil, &i->gil) ||
+        !al_address_ok(i->gil, 8) || !fetch(s, i->gil + l->gil_holder, raw, size)) {
         i->gil = 0;
         return;
     }
     // last_holder stays after the release: only `locked`, read in the same call, says whether it still is.
-    if ((int32_t)al_u32(raw + l->gil_locked) == 1)
-        i->holder = al_u64(raw + l->gil_holder);
+    if ((int32_t)al_u32(raw + size - 4) == 1)
+        i->holder = al_u64(raw);
+}
+
+static void read_generation(struct al_stack *s, const struct al_interp *i) {
+    uint64_t value;
+    uint32_t at = s->found.layout.interp_code_generation;
+    if (at == AL_LAYOUT_NONE || !fetch_u64(s, i->address + at, &value))
+        s->generation_known = false;
+    else
+        s->generation += value;
 }
 
 static int read_interps(struct al_stack *s) {
     const struct al_layout *l = &s->found.layout;
     uint64_t at;
     s->interps_count = 0;
-    if (!al_memory_u64(&s->memory, s->found.runtime + l->runtime_interpreters, &at))
+    s->generation = 1;
+    s->generation_known = true;
+    if (!fetch_u64(s, s->found.runtime + l->runtime_interpreters, &at))
         return al_remote_error(&s->remote);
     while (at && s->interps_count < AL_INTERPS_MOST) {
         if (!room((void **)&s->interps, &s->interps_cap, s->interps_count + 1, sizeof *s->interps))
@@ -137,11 +226,11 @@ static int read_interps(struct al_stack *s) {
         struct al_interp *i = &s->interps[s->interps_count];
         *i = (struct al_interp){.address = at};
         uint64_t id = 0, next = 0;
-        if (!al_address_ok(at, 8) || !al_memory_u64(&s->memory, at + l->interp_id, &id) ||
-            !al_memory_u64(&s->memory, at + l->interp_next, &next))
+        if (!al_address_ok(at, 8) || !fetch_u64(s, at + l->interp_id, &id) || !fetch_u64(s, at + l->interp_next, &next))
             return s->interps_count ? 0 : al_remote_error(&s->remote);
         i->id = (int64_t)id;
         read_gil(s, i);
+        read_generation(s, i);
         s->interps_count++;
         if (next == at)
             break;
@@ -152,12 +241,12 @@ static int read_interps(struct al_stack *s) {
 
 int al_threads_list(struct al_stack *s) {
     uint32_t span = span_of(&s->found.layout);
-    size_t done = 0, hint = 0, count = 0;
-    int error = span > TSTATE_BYTES ? AL_E_FORMAT : read_interps(s);
+    size_t hint = 0, count = 0;
+    int error = span > TSTATE_BYTES ? AL_E_FORMAT : read_known(s, span);
     if (!error)
-        error = read_known(s, span, &done);
+        error = read_interps(s);
     for (size_t i = 0; !error && i < s->interps_count; i++) {
-        int failed = threads_of(s, &s->interps[i], span, done, &hint, &count);
+        int failed = threads_of(s, &s->interps[i], span, &hint, &count);
         // A sub-interpreter that just ends does not hide the others.
         error = failed == AL_E_NOMEM || i == s->interps_count - 1 ? (count ? 0 : failed) : 0;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread's chain of frames, copied while the thread may run. Everything that the walk needs is read twice by one
-// gathered read, in the same order; where both copies say the same, the chain stood so at the moment between them.
+// gathered read; where both copies say the same, the chain stood so at the moment between them. The innermost frames are
+// read last the first time and first the second time: what changes most has the least time to do so.
 // What is to be read is known from the walk before; what was missing is learned and the read repeated.
 // No allocation, no lock, no stdio: the same code walks the own process's threads.
 #ifndef AL_STACK_CORE_WALK_H
@@ -22,6 +23,7 @@ struct al_span {
     uint32_t size, at;
     uint64_t high;  // end of what was last needed of it
     uint64_t limit; // end of the interpreter's chunk of frames that it is a part of; 0: it is none
+    uint16_t rank;  // the how manieth the last walk needed: the innermost come first
     uint8_t idle;   // walks since it was needed
 };
 
@@ -30,6 +32,7 @@ struct al_plan {
     struct al_span *spans; // in the order of addresses; behind them those that the last walk missed
     uint32_t count, missed, cap; // cap: at most AL_SPANS_MOST
     uint32_t total;              // bytes of one copy
+    uint16_t touched;            // spans that this walk needed so far
     bool grown;                  // a chunk's part is larger from the next reading on
     uint64_t thread;
 };
