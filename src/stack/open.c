@@ -158,6 +158,7 @@ void al_stack_free(struct al_stack *s) {
     free(s->pieces);
     free(s->threads);
     free(s->tids);
+    free(s->active);
     free(s);
 }
 

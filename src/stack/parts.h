@@ -30,7 +30,7 @@ struct al_slot {
     uint64_t tstate, id;
     int64_t native;
     pid_t tid;
-    uint64_t seen; // number of the last sample that had it
+    uint64_t first_seen, seen; // numbers of the first and last sample that had it
     struct al_plan plan;
     struct al_task task;
     struct al_stack_frame *frames; // the last walk's
@@ -46,6 +46,15 @@ struct al_interp {
     uint64_t address, gil;
     int64_t id;
     uint64_t holder; // thread state; 0 nobody
+};
+
+struct al_active { // of threading._active
+    uint64_t ident, thread;
+};
+
+#define KEPT_ACTIVE 4
+struct al_kept_active {
+    uint64_t interp, dict;
 };
 
 struct al_stack {
@@ -90,6 +99,11 @@ struct al_stack {
     int64_t tids_ns;      // when the map of tids was made
     struct { int64_t inner; pid_t outer; } *tids;
     size_t tids_count;
+
+    struct al_active *active; // by ident
+    size_t active_count, active_cap;
+    uint64_t active_number; // of the sample at which it was read; 0 never
+    struct al_kept_active kept_active[KEPT_ACTIVE];
 };
 
 // threads.c: s->tstates and s->interps as they are now.

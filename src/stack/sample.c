@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "stack/parts.h"
 
-#define NAME_RETRY_NS (10 * AL_NS_PER_S)
+#define NAME_RETRY_NS (2 * AL_NS_PER_S)
 // Samples in a row without a change of the scheduler's figures until a sleeping thread is not read again.
 #define QUIET_LEAST 1u
 
@@ -159,6 +159,8 @@ static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned
     if (!slot)
         return AL_E_NOMEM;
     slot->seen = s->number;
+    if (!slot->first_seen)
+        slot->first_seen = s->number;
     if (!slot->tid)
         slot->tid = al_tid_of(s, t);
     bool holds = !s->found.layout.free_threaded && interp->holder == t->address;

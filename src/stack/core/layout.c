@@ -159,6 +159,9 @@ static bool derive(const unsigned char *bytes, unsigned column, struct al_layout
         l->frame_tlbc = l->code_tlbc = AL_LAYOUT_NONE;
     if (l->type_basic_size == AL_LAYOUT_NONE)
         l->type_basic_size = l->type_name + 8;
+    // PyHeapTypeObject: the type, its method tables (55 pointers), name, slots, qualified name.
+    if (l->type_cached_keys == AL_LAYOUT_NONE)
+        l->type_cached_keys = (uint32_t)word_at(bytes, column ? 52 : 46) + 58 * 8;
     return l->text_length + 8 <= l->text_ascii && l->text_state + 4 <= l->text_ascii;
 }
 
