@@ -81,7 +81,7 @@ int al_attach_listen(struct al_attach *a, const struct al_link *link) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (snprintf(a->control, sizeof a->control, "%s/control", link->dir) >= (int)sizeof address.sun_path)
         return AL_E_TOOBIG;
-    (void)strcpy(address.sun_path, a->control);
+    memcpy(address.sun_path, a->control, strlen(a->control) + 1);
     a->control_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (a->control_fd < 0 || bind(a->control_fd, (const struct sockaddr *)&address, sizeof address) || listen(a->control_fd, 128))
         return AL_E_IO;
@@ -118,10 +118,13 @@ uint32_t al_attach_poll(const struct al_attach *a, struct pollfd *ret) {
 
 // The kernel tells who connects.
 static void accept_all(struct al_attach *a) {
+    struct sockaddr_un from;
+    socklen_t length = sizeof from;
     int fd;
-    while (a->control_fd >= 0 && (fd = accept4(a->control_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while (a->control_fd >= 0 && (fd = accept4(a->control_fd, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         struct ucred who = {0};
         socklen_t size = sizeof who;
+        length = sizeof from;
         struct al_attach_process *found = NULL;
         (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
         for (uint32_t i = 0; i < a->count && !found; i++)

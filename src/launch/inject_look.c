@@ -204,7 +204,7 @@ static int look_at_objects(struct al_inject *t, const struct al_maps *maps, char
 
 int al_inject_look(int root_fd, pid_t pid, struct al_inject *ret, char *why, size_t size) {
     struct status s;
-    struct al_maps maps;
+    struct al_maps maps = {0};
     char name[24];
     *ret = (struct al_inject){.pid = pid};
     *why = '\0';
