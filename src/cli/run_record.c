@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "alula-version.h"
@@ -21,6 +22,7 @@
 #include "store/store.h"
 
 #define ATTR_NS (200 * AL_NS_PER_MS)
+#define LOCK_S 3
 #define KEEP_EVERY_NS (10 * AL_NS_PER_S)
 
 // Called from ticks. A driver that is slow to answer is not asked again: the end of the job would wait for it.
@@ -105,6 +107,7 @@ void al_run_record_open(struct al_run *r) {
     int result;
     if (r->record.off || (!al_store_built() && !named))
         return;
+    pthread_mutex_init(&r->record.lock, NULL);
     al_cli_print_settings(&r->record.config, &r->book.settings);
     if (named)
         result = open_named(r, &e);
@@ -112,6 +115,7 @@ void al_run_record_open(struct al_run *r) {
         result = open_in_folder(r, r->output_dir, &e);
     else
         result = open_on_local_disk(r, &e);
+    r->record.opened = !result;
     if (result)
         al_cli_error("%s: %s%s%s; the job runs unrecorded", r->name, named ? "--record: " : "recording: ",
                      *e.text ? e.text : al_error_text(result), named ? "" : " (--no-record: none is tried)");
@@ -173,9 +177,7 @@ static int put_queue(struct al_run *r, const struct al_snapshot *s) {
     return result;
 }
 
-void al_run_record_tick(struct al_run *r, const struct al_snapshot *s) {
-    if (!works(r))
-        return;
+static void put_tick(struct al_run *r, const struct al_snapshot *s) {
     if (!r->record.origin_ns)
         r->record.origin_ns = s->monotonic_ns;
     int result = r->record.store->ops->tick(r->record.store, s);
@@ -189,9 +191,22 @@ void al_run_record_tick(struct al_run *r, const struct al_snapshot *s) {
         stop(r, al_error_text(result));
 }
 
+void al_run_record_tick(struct al_run *r, const struct al_snapshot *s) {
+    if (!r->record.opened)
+        return;
+    pthread_mutex_lock(&r->record.lock);
+    if (works(r))
+        put_tick(r, s);
+    pthread_mutex_unlock(&r->record.lock);
+}
+
 void al_run_record_finding(struct al_run *r, const struct al_snapshot *s, const struct al_finding *f) {
+    if (!r->record.opened)
+        return;
+    pthread_mutex_lock(&r->record.lock);
     if (works(r) && r->record.store->ops->finding(r->record.store, s, f))
         stop(r, "a finding could not be written");
+    pthread_mutex_unlock(&r->record.lock);
 }
 
 static struct al_store_process who(const struct al_book_rank *k) {
@@ -225,7 +240,7 @@ static int put_verdicts(struct al_run *r, const struct al_snapshot *s) {
     return result;
 }
 
-// The last words, by the main thread: the collecting one is gone.
+// The last words, by the main thread: the collecting one is gone, or waits for the driver.
 static int put_end(struct al_run *r) {
     struct al_store_stats st;
     struct al_snapshot s = {.monotonic_ns = al_monotonic_ns(), .realtime_ns = al_realtime_ns()};
@@ -281,8 +296,11 @@ void al_run_record_close(struct al_run *r) {
     struct al_store_error e = {{0}};
     if (!r->record.store)
         return;
-    if (r->device.started && !r->device.joined) {
-        al_cli_error("%s: the driver hangs: the recording is left as it is at %s", r->name, r->record.path);
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LOCK_S;
+    if (pthread_mutex_timedlock(&r->record.lock, &until)) {
+        al_cli_error("%s: the disk does not answer: the recording is left as it is at %s", r->name, r->record.path);
         return;
     }
     bool was_good = works(r);
@@ -290,6 +308,7 @@ void al_run_record_close(struct al_run *r) {
         stop(r, "the end could not be written");
     int result = al_store_close(r->record.store, &e);
     r->record.store = NULL;
+    pthread_mutex_unlock(&r->record.lock);
     if (result && !r->record.failed)
         al_cli_error("%s: %s: %s; what was written before is kept", r->name, r->record.path, e.text);
     if (*r->record.folder)

@@ -3,17 +3,21 @@
 #ifndef AL_CLI_RUN_RECORD_H
 #define AL_CLI_RUN_RECORD_H
 
+#include <pthread.h>
+
 #include "base/buf.h"
 #include "job/book.h"
 #include "model/source.h"
 
 struct al_run;
 
-// The recording. The collecting thread writes it, and the main thread when that one is gone.
+// The recording. The collecting thread writes it, and the main thread at the end.
 struct al_run_record {
     bool off;          // --no-record
     const char *named; // --record
+    pthread_mutex_t lock;  // of writing: a driver that hangs holds the collecting thread, but not this
     struct al_sink *store; // NULL: none
+    bool opened;           // there was a store when the job began
     bool slow;             // the driver did not answer in time about a GPU's attributes
     _Atomic bool failed;   // nothing is written any more
     char path[4200];   // where it is written

@@ -14,6 +14,8 @@ import time
 
 import pytest
 
+import scenes
+
 pytestmark = pytest.mark.plain  # the job loads the probe, and has no sanitizer
 
 FAKE = pathlib.Path(__file__).with_name("fake_job.py")
@@ -248,3 +250,16 @@ def test_a_network_file_system(alula, tmp_path, local):
         assert info_of(alula, out / name)["closed"] is True and not list(local.iterdir())
     got = alula("run", "--record", out / "mine.alula", "--", "true", env=env)
     assert got.returncode == 0 and "exists already" in got.stderr
+
+
+@pytest.mark.parametrize("since", ["@0s", "@1s"])
+def test_a_driver_that_hangs(fake, alula, standin, tmp_path, since):
+    """From the beginning or later: the recording is whole all the same, and nobody waits for the driver."""
+    scene, out = tmp_path / "scene.txt", tmp_path / "out"
+    scene.write_text(scenes.busy(1) + f"{since}\nhang nvmlDeviceGetUtilizationRates 60s\nhang nvmlDeviceGetMemoryInfo_v2 60s\n")
+    began = time.monotonic()
+    got = fake("--steps", 150, "--forward", 0.01, run=("--output-dir", out),
+               env={"ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(scene)})
+    assert got.returncode == 0 and time.monotonic() - began < 12, got.stderr
+    assert info_of(alula, out / "run.alula")["closed"] is True
+    assert "150 steps in" in alula("report", out / "run.alula").stdout
