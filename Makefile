@@ -13,7 +13,7 @@ ALULA = $(BUILD)/src/cli/alula
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
 
-.PHONY: all build configure deps demo test unit integration bench install asan clang lint fuzz docs clean help
+.PHONY: all build configure deps demo test unit integration frameworks bench install asan clang lint fuzz docs clean help
 
 all: build
 
@@ -49,6 +49,14 @@ unit:
 integration:
 	@tools/venv $(VENV)
 	@$(TEST_ENV) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/integration
+
+# Real ms-swift, TRL, Lightning, DeepSpeed ..., each in an environment of its own (2.5 GiB, minutes to make).
+frameworks:
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory build
+	@tools/venv $(VENV)
+	@BUILD="$(BUILD)" tools/venv-frameworks
+	@$(TEST_ENV) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -c tests/pytest.ini --rootdir tests tests/frameworks
 
 bench:
 	@tools/install-deps bench

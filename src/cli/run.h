@@ -115,6 +115,8 @@ void al_run_print(struct al_buf *b);
 // run_report.c
 // The folder that the report belongs in; NULL when nothing names one. *ret_source tells what named it.
 const char *al_run_output_dir(const struct al_run *r, const char **ret_source);
+// The folder that the trainer itself writes into, likewise: its log lies there wherever the report goes.
+const char *al_run_trainer_dir(const struct al_run *r, const char **ret_source);
 void al_run_report(struct al_run *r, bool finished);
 
 #endif

@@ -10,7 +10,9 @@
 static void find(struct al_run *r) {
     struct al_run_log *l = &r->log;
     char path[sizeof r->book.trainlog_path];
-    const char *source, *folder = al_run_output_dir(r, &source);
+    const char *source, *folder = al_run_trainer_dir(r, &source);
+    if (!folder)
+        folder = al_run_output_dir(r, &source);
     if (!folder || al_trainlog_find(folder, r->book.job.start_realtime_ns, path, sizeof path) ||
         al_trainlog_open(&l->tail, path))
         return;

@@ -11,11 +11,8 @@
 #include "job/fill.h"
 #include "launch/output_dir.h"
 
-const char *al_run_output_dir(const struct al_run *r, const char **ret_source) {
+const char *al_run_trainer_dir(const struct al_run *r, const char **ret_source) {
     const struct al_book_rank *leader = al_book_leader(&r->book);
-    *ret_source = "--output-dir";
-    if (r->output_dir)
-        return r->output_dir;
     *ret_source = "the trainer";
     if (!r->elsewhere && leader && leader->tally.text[AL_TEXT_OUTPUT_DIR][0])
         return leader->tally.text[AL_TEXT_OUTPUT_DIR];
@@ -24,6 +21,11 @@ const char *al_run_output_dir(const struct al_run *r, const char **ret_source) {
     if (!named)
         *ret_source = NULL;
     return named;
+}
+
+const char *al_run_output_dir(const struct al_run *r, const char **ret_source) {
+    *ret_source = "--output-dir";
+    return r->output_dir ? r->output_dir : al_run_trainer_dir(r, ret_source);
 }
 
 static void write_report(struct al_run *r, const struct al_buf *b, const char *folder, bool finished) {

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ms-swift 3.x and 4.x as they come from PyPI, on a tiny model: from `alula run -- swift sft` to the report."""
+
+import json
+import re
+
+import pytest
+
+pytestmark = pytest.mark.framework
+VERSIONS = ("swift3", "swift4")
+TUNER = {"swift3": "--train_type", "swift4": "--tuner_type"}  # renamed in 4.0
+VERSION = {"swift3": "swift=3.12.6", "swift4": "swift=4.6.0"}
+
+
+def options(version, tiny, folder, data="sft.jsonl", **more):
+    given = {"model": tiny / "model", "model_type": "qwen2", "template": "qwen2_5", "dataset": tiny / data,
+             TUNER[version][2:]: "lora", "torch_dtype": "float32", "per_device_train_batch_size": 2,
+             "gradient_accumulation_steps": 2, "max_steps": 6, "logging_steps": 2, "eval_steps": 3, "save_steps": 3,
+             "split_dataset_ratio": 0.1, "dataloader_num_workers": 1, "max_length": 128, "output_dir": folder,
+             "report_to": "tensorboard", **more}
+    return [word for name, value in given.items() for word in (f"--{name}", value)]
+
+
+def the_run(folder):
+    """The sub-folder that ms-swift makes for a run."""
+    runs = [path for path in folder.iterdir() if re.fullmatch(r"v\d+-\d{8}-\d{6}", path.name)]
+    assert len(runs) == 1, runs
+    return runs[0]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sft(watch, program, tiny, tmp_path, version):
+    """Steps, phases, evaluation and saving within training, the folder, the trainer's log beside, and who was there."""
+    out = tmp_path / "output"
+    job = watch(program(version, "swift"), "sft", *options(version, tiny, out), options=("--log-every", 2))
+    rank, = job.ranks
+    assert (rank["steps"], rank["micro_steps"], rank["samples"]) == (6, 6, 24)
+    assert (rank["aborted_steps"], rank["skipped_steps"], rank["lost_records"]) == (0, 0, 0)
+    assert VERSION[version] in rank["framework"]
+    assert rank["step_source"].startswith("transformers.Trainer; data=exact forward=exact")
+    assert job.explained() >= 0.99
+    for part in ("data", "forward", "backward", "optimizer", "evaluation", "save", "log", "between_steps"):
+        assert job.seconds()[part] > 0, part
+    assert job.seconds()["rollout"] == job.seconds()["communication"] == 0
+
+    folder = the_run(out)
+    log = job.report["alula"]["trainer_log"]
+    assert log["path"] == str(folder / "logging.jsonl") and log["writer"] == "huggingface"
+    assert (log["speed_key"], log["step"], log["steps_of_all"]) == ("train_speed(s/it)", 6, 6)
+    assert log["damaged_lines"] == 0
+    closing = next(line for line in map(json.loads, (folder / "logging.jsonl").read_text().splitlines())
+                   if "train_runtime" in line)
+    assert job.report["train_runtime"] == pytest.approx(float(closing["train_runtime"]), abs=0.1)
+    assert {"checkpoint-3", "checkpoint-6"} <= {path.name for path in folder.iterdir()}
+
+    processes = job.report["alula"]["processes"]
+    assert (processes["launcher"], processes["rank"], processes["engine"]) == (1, 1, 0)
+    assert processes["worker"] >= 1
+    assert job.report["alula"]["throughput"]["parameters"] > job.report["alula"]["throughput"]["trainable_parameters"] > 0
+    assert any("step 2: forward" in line for line in job.said())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_report_goes_into_the_folder_of_the_run(alula_bin, watch, program, tiny, tmp_path, version):
+    """Without --output-dir of alula's own: into the v0-<date> that ms-swift makes below its --output_dir."""
+    out = tmp_path / "output"
+    watch(alula_bin, "run", "--", program(version, "swift"), "sft",
+          *options(version, tiny, out, max_steps=2, split_dataset_ratio=0))
+    assert {"metrics_report.json", "run.alula", "logging.jsonl"} <= {path.name for path in the_run(out).iterdir()}
+
+
+@pytest.mark.parametrize("version, wrong", [("swift3", "--tuner_type"), ("swift4", "--train_type"), ("swift4", "--profile"),
+                                            ("swift3", "--track_memory")])
+def test_options_that_do_not_exist_there(watch, program, tiny, tmp_path, version, wrong):
+    """The job's own error, with its status; and alula says that nobody trained."""
+    job = watch(program(version, "swift"), "sft", *options(version, tiny, tmp_path / "output"), wrong, "True", status=1)
+    assert re.search(r"ValueError: remaining_argv: \['%s', 'True'\]" % wrong, job.done.stderr), job.done.stderr[-3000:]
+    assert not job.ranks or all(row["steps"] == 0 for row in job.ranks)
