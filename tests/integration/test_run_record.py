@@ -117,7 +117,7 @@ def watched(alula_bin, local, *args):
                             encoding="utf-8")
 
 
-def wait_for_steps(path, count, seconds=20):
+def wait_for_steps(path, count, seconds=45):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
@@ -133,7 +133,7 @@ def test_alula_is_killed(alula_bin, alula, tmp_path, local):
     """The last committed second is there, from the folder as from the local disk; the job goes on."""
     out = tmp_path / "out"
     for options, place in ((("--output-dir", str(out)), out), ((), None)):
-        job = watched(alula_bin, local, options, ("--steps", "2000", "--forward", "0.005"))
+        job = watched(alula_bin, local, options, ("--steps", "6000", "--forward", "0.005"))
         path = None
         while not path:
             path = place / "run.alula" if place and (place / "run.alula").exists() else \
