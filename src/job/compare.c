@@ -182,10 +182,12 @@ static void judge(struct al_compare_row *r, bool more, bool comparable, bool exa
     r->ratio = r->noise = NAN;
     if (!r->a.known || !r->b.known)
         return;
+    // Not hypot(): Debian 12 links GLIBC_2.35's, and what the wheel takes ends with 2.34.
+    double error = sqrt(r->a.error * r->a.error + r->b.error * r->b.error);
     double change = r->b.value - r->a.value, floor = SAME_BELOW_BLIND * fabs(r->a.value);
     bool told = exact || (r->a.error > 0 && r->b.error > 0);
     if (told)
-        floor = fmax(SAME_BELOW * fabs(r->a.value), ERRORS * hypot(r->a.error, r->b.error));
+        floor = fmax(SAME_BELOW * fabs(r->a.value), ERRORS * error);
     if (fabs(r->a.value) > 0) {
         r->ratio = change / fabs(r->a.value);
         r->noise = floor / fabs(r->a.value);
