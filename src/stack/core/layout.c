@@ -153,6 +153,8 @@ static bool derive(const unsigned char *bytes, unsigned column, struct al_layout
                                                  l->frame_tlbc + 4 > l->frame_size))
         return false;
     l->code_size = largest(in_code, 5);
+    if (l->object_type + 8 > l->code_size)
+        return false;
     l->text_compact = l->text_ascii + 16; // utf8_length, utf8
     l->text_size = l->text_compact;
     if (!l->free_threaded)

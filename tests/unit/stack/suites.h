@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef AL_TESTS_STACK_SUITES_H
+#define AL_TESTS_STACK_SUITES_H
+
+int al_test_layout(void);
+int al_test_lines(void);
+int al_test_maps(void);
+int al_test_text(void);
+int al_test_walk(void);
+
+#endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "image.h"
+#include "stack/core/walk.h"
+#include "suites.h"
+
+#define THREAD (IMAGE_BASE + 0x100)
+#define CFRAME (IMAGE_BASE + 0x800)
+#define CHUNK (IMAGE_BASE + 0x1000)
+#define CHUNK_SIZE 0x4000u
+#define DEPTH 64u
+#define STEP 128u
+
+struct fixture {
+    struct image *image;
+    struct al_memory memory;
+    struct al_layout layout;
+    struct al_walk walk;
+    struct al_plan plan;
+};
+
+static uint64_t frame_at(unsigned n) { // 0: the root
+    return CHUNK + 24 + n * STEP;
+}
+
+static void put_frame(struct fixture *f, unsigned n, uint64_t code) {
+    uint64_t at = frame_at(n);
+    image_u64(f->image, at + f->layout.frame_previous, n ? frame_at(n - 1) : 0);
+    image_u64(f->image, at + f->layout.frame_code, code);
+    image_u64(f->image, at + f->layout.frame_instr, code + 1000 + n);
+    f->image->bytes[at - IMAGE_BASE + f->layout.frame_owner] = 0;
+    f->image->bytes[at - IMAGE_BASE + f->layout.frame_entry] = n == 0;
+}
+
+static void top_is(struct fixture *f, unsigned n) {
+    image_u64(f->image, CFRAME + f->layout.cframe_frame, frame_at(n));
+}
+
+// A 3.11 thread of `count` frames in one chunk.
+static struct fixture set_up(unsigned count) {
+    struct fixture f = {.image = calloc(1, sizeof *f.image)};
+    assert_int_equal(al_layout_table(0x030b07f0, 62, &f.layout), AL_LAYOUT_FINE);
+    image_u64(f.image, THREAD + f.layout.thread_frame, CFRAME);
+    image_u64(f.image, THREAD + f.layout.thread_chunk, CHUNK);
+    image_u64(f.image, CHUNK + 8, CHUNK_SIZE);
+    for (unsigned i = 0; i < count; i++)
+        put_frame(&f, i, 0x20000 + 16 * i);
+    if (count)
+        top_is(&f, count - 1);
+    f.plan = (struct al_plan){.spans = calloc(16, sizeof *f.plan.spans), .cap = 16};
+    return f;
+}
+
+static enum al_walk_status walk(struct fixture *f) {
+    f->memory = (struct al_memory){image_gather, f->image};
+    f->walk.layout = &f->layout;
+    f->walk.memory = &f->memory;
+    if (!f->walk.buffer) {
+        f->walk.buffer_size = 2 * AL_WALK_BYTES;
+        f->walk.buffer = malloc(f->walk.buffer_size);
+        f->walk.frames = calloc(DEPTH, sizeof *f->walk.frames);
+        f->walk.second = calloc(DEPTH, sizeof *f->walk.second);
+        f->walk.depth = DEPTH;
+    }
+    return al_walk_thread(&f->walk, &f->plan, THREAD);
+}
+
+static void tear_down(struct fixture *f) {
+    free(f->image);
+    free(f->walk.buffer);
+    free(f->walk.frames);
+    free(f->walk.second);
+    free(f->plan.spans);
+}
+
+static void a_still_chain_is_read_whole(void **state) {
+    (void)state;
+    struct fixture f = set_up(50);
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.walk.count, 50);
+    for (unsigned i = 0; i < 50; i++) {
+        assert_int_equal(f.walk.frames[i].address, frame_at(49 - i));
+        assert_int_equal(f.walk.frames[i].entry, i == 49);
+    }
+    // Once it is known what to read, one call does.
+    f.image->gathers = 0;
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.image->gathers, 1);
+    assert_true(f.plan.count <= 3); // the thread's word, the C frame, the chunk
+    tear_down(&f);
+}
+
+static void growth_is_followed(void **state) {
+    (void)state;
+    struct fixture f = set_up(3);
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    for (unsigned i = 3; i < 60; i++)
+        put_frame(&f, i, 0x20000 + 16 * i);
+    top_is(&f, 59);
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.walk.count, 60);
+    top_is(&f, 1);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.walk.count, 2);
+    assert_true(f.plan.total < 4096); // what is not in use any more is not copied for ever
+    tear_down(&f);
+}
+
+static struct fixture *moving;
+
+// Between the two copies the two innermost frames become others.
+static void move_top(struct image *i) {
+    (void)i;
+    static unsigned turn;
+    turn++;
+    put_frame(moving, 9, 0x70000 + 16 * turn);
+    put_frame(moving, 8, 0x80000 + 16 * turn);
+}
+
+static void a_moving_chain_keeps_its_common_part(void **state) {
+    (void)state;
+    struct fixture f = set_up(10);
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    moving = &f;
+    f.image->change = move_top;
+    assert_int_equal(walk(&f), AL_WALK_UNSTABLE);
+    assert_int_equal(f.walk.count, 8);
+    assert_int_equal(f.walk.frames[0].address, frame_at(7));
+    assert_int_equal(f.walk.frames[7].address, frame_at(0));
+    tear_down(&f);
+}
+
+// The innermost frame goes on from line to line: that is no other stack.
+static void step_top(struct image *i) {
+    static uint64_t at = 0x90000;
+    (void)i;
+    image_u64(moving->image, frame_at(9) + moving->layout.frame_instr, at += 2);
+}
+
+static void a_running_line_is_stable(void **state) {
+    (void)state;
+    struct fixture f = set_up(10);
+    moving = &f;
+    f.image->change = step_top;
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.walk.count, 10);
+    tear_down(&f);
+}
+
+static void damage_ends(void **state) {
+    (void)state;
+    struct fixture f = set_up(10);
+    image_u64(f.image, frame_at(5) + f.layout.frame_previous, frame_at(5)); // calls itself
+    assert_int_equal(walk(&f), AL_WALK_UNSTABLE);
+    assert_true(f.walk.damaged);
+    image_u64(f.image, frame_at(5) + f.layout.frame_previous, frame_at(9)); // a ring
+    (void)walk(&f);
+    assert_true(f.walk.truncated || f.walk.damaged);
+    image_u64(f.image, frame_at(5) + f.layout.frame_previous, 0x7fffffffffff0);
+    assert_int_equal(walk(&f), AL_WALK_UNSTABLE);
+    image_u64(f.image, CFRAME + f.layout.cframe_frame, 0);
+    assert_int_equal(walk(&f), AL_WALK_EMPTY);
+    image_u64(f.image, THREAD + f.layout.thread_frame, 0x7fffffffffff0);
+    assert_int_equal(walk(&f), AL_WALK_UNREADABLE);
+    tear_down(&f);
+}
+
+static void depth_is_bounded(void **state) {
+    (void)state;
+    struct fixture f = set_up(DEPTH + 20);
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.walk.count, DEPTH);
+    assert_true(f.walk.truncated);
+    assert_int_equal(f.walk.frames[0].address, frame_at(DEPTH + 19));
+    tear_down(&f);
+}
+
+int al_test_walk(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_still_chain_is_read_whole), cmocka_unit_test(growth_is_followed),
+        cmocka_unit_test(a_moving_chain_keeps_its_common_part), cmocka_unit_test(a_running_line_is_stable),
+        cmocka_unit_test(damage_ends), cmocka_unit_test(depth_is_bounded),
+    };
+    return cmocka_run_group_tests_name("stack/walk", tests, NULL, NULL);
+}
