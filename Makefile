@@ -13,7 +13,7 @@ ALULA = $(BUILD)/src/cli/alula
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
 
-.PHONY: all build configure deps demo test unit integration frameworks bench install asan clang lint fuzz docs clean help
+.PHONY: all build configure deps demo test unit integration frameworks bench install wheel deb packages asan clang lint fuzz docs clean help
 
 all: build
 
@@ -68,6 +68,20 @@ bench:
 install: build
 	@meson install -C $(BUILD) --no-rebuild $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 
+# What is given away, in $(BUILD)/dist: docs/install.md.
+wheel:
+	@tools/install-deps package
+	@BUILD=$(BUILD) tools/wheel
+
+deb:
+	@tools/install-deps package
+	@BUILD=$(BUILD) tools/deb
+
+# Builds both and installs them wherever they should run; as root, for the other Debians.
+packages: wheel deb build
+	@tools/venv $(VENV)
+	@$(TEST_ENV) ALULA_DIST="$(abspath $(BUILD))/dist" $(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/packages
+
 # The suite under ASan and UBSan; tests that load our .so into a foreign program are left out (marker `plain`).
 asan:
 	@tools/install-deps test
@@ -106,6 +120,9 @@ help:
 	@echo "make test       install what is needed, build, run all tests"
 	@echo "make bench      side-by-side measurements against other tools"
 	@echo "make install    install under PREFIX ($(PREFIX)), below DESTDIR if set"
+	@echo "make wheel       the wheel for pip, in $(BUILD)/dist"
+	@echo "make deb         the package for Debian, in $(BUILD)/dist"
+	@echo "make packages    both, and the tests that install them"
 	@echo "make asan       the tests under AddressSanitizer and UBSan"
 	@echo "make lint       clang-tidy and cppcheck"
 	@echo "make fuzz       libFuzzer on the readers, FUZZ_SECONDS ($(FUZZ_SECONDS)) each"
