@@ -7,7 +7,7 @@ import sys
 from alula import _place
 
 
-def main():
+def main() -> int:
     path = _place.program()
     if path is None:
         sys.stderr.write("alula: the program is not here: install the wheel (pip install alula) or the package alula\n")

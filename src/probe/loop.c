@@ -71,7 +71,7 @@ bool al_loop_data_begin(struct al_loop *l, bool gradients, struct al_loop_move *
 static void change_loader(struct al_loop *l, al_loop_id iterator, al_loop_id dataset, struct al_loop_move *m) {
     l->iterator = iterator;
     l->dataset = dataset;
-    if (l->trainer)
+    if (l->trainer || l->epochs_told)
         return;
     if (dataset != l->train_dataset) {
         l->epoch_due = true;
@@ -125,6 +125,17 @@ void al_loop_loader_ends(struct al_loop *l, bool begun, struct al_loop_move *m) 
     }
 }
 
+bool al_loop_epoch(struct al_loop *l, int64_t number, struct al_loop_move *m) {
+    if (l->trainer)
+        return false;
+    if (number < 0)
+        number = l->epochs_told ? l->epoch + 1 : 0;
+    l->epochs_told = true;
+    l->epoch = number;
+    m->epoch = true;
+    return true;
+}
+
 void al_loop_trainer(struct al_loop *l, int by) {
     if (by > 0 && !l->trainer) {
         l->optimizer = 0;
@@ -154,7 +165,7 @@ void al_loop_forward_end(struct al_loop *l, struct al_loop_move *m) {
 bool al_loop_backward_begin(struct al_loop *l, struct al_loop_move *m) {
     if (l->phase == AL_IN_BACKWARD || l->phase == AL_IN_OPTIMIZER)
         return false; // a checkpoint's inner backward, a closure of the optimizer's
-    if (l->epoch_due && !l->trainer) {
+    if (l->epoch_due && !l->trainer && !l->epochs_told) {
         l->epoch_due = false;
         if (!l->train_dataset) {
             l->train_dataset = l->dataset;

@@ -24,6 +24,7 @@ struct al_loop {
     bool in_scaler, stepped;
     bool fed;           // a batch's fetch was seen since the last step
     bool epoch_due;     // the loader whose batch came last is not known to be trained on
+    bool epochs_told;   // by the job itself (alula.mark): loaders begin none any more
     uint32_t unfed;     // steps in a row without one
     uint32_t backwards; // since the last step or micro-step
     int64_t samples, samples_micro; // since the last step, the last micro-step
@@ -57,6 +58,10 @@ void al_loop_data_end(struct al_loop *l, struct al_loop_move *m);
 void al_loop_data_raised(struct al_loop *l);
 // The loader's iterator is through; begun: al_loop_data_begin had said so.
 void al_loop_loader_ends(struct al_loop *l, bool begun, struct al_loop_move *m);
+
+// The job says by itself that an epoch begins, its number or -1 for the next one; false inside of a trainer's loop, which
+// tells its own.
+bool al_loop_epoch(struct al_loop *l, int64_t number, struct al_loop_move *m);
 
 // A trainer's loop begins (1) or ends (-1); it has an optimizer of its own.
 void al_loop_trainer(struct al_loop *l, int by);

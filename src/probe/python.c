@@ -369,6 +369,14 @@ METHOD(leave) {
     return told(&m, py.none);
 }
 
+// (number, -1 for the next one): the job itself says that an epoch begins. True when it is told.
+METHOD(epoch) {
+    (void)self;
+    struct al_loop_move m = {0};
+    bool begun = n >= 1 && mine() && al_loop_epoch(&loop, py.as_number(args[0]), &m);
+    return told(&m, truth(begun));
+}
+
 // (1 or -1): a trainer's loop begins or ends. True when its marks are taken.
 METHOD(trainer) {
     (void)self;
@@ -558,7 +566,7 @@ METHOD(set_nvtx) {
 static struct al_python_method methods[] = {
     ROW(data_begin), ROW(data_end), ROW(data_done), ROW(data_raised), ROW(loader_ends), ROW(forward_begin),
     ROW(forward_end), ROW(backward_begin), ROW(backward_end), ROW(optimizer_begin), ROW(optimizer_end),
-    ROW(clip_begin), ROW(clip_end), ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(trainer),
+    ROW(clip_begin), ROW(clip_end), ROW(scaler_begin), ROW(scaler_end), ROW(enter), ROW(leave), ROW(epoch), ROW(trainer),
     ROW(in_trainer), ROW(active), ROW(off), ROW(restart),
     ROW(set_monitor), ROW(watch_line), ROW(on_line), ROW(on_return), ROW(on_call), ROW(on_c_return), ROW(on_c_raise),
     ROW(set_hook), ROW(set_torch), ROW(set_gpu), ROW(set_nvtx), {NULL, NULL, 0, NULL}};

@@ -255,6 +255,26 @@ static void test_other_iterators(void **state) {
     assert_int_equal(loop.unfed, 0);
 }
 
+// Where the job says when an epoch begins nobody else does, but inside of a trainer's loop.
+static void test_told_epochs(void **state) {
+    (void)state;
+    start();
+    for (int64_t i = 0; i < 3; i++) {
+        struct al_loop_move m = {0};
+        assert_true(al_loop_epoch(&loop, i < 2 ? -1 : 7, &m));
+        told(&m);
+        assert_int_equal(loop.epoch, i < 2 ? i : 7);
+        batch(10 + (al_loop_id)i, 7, 8);
+        backward();
+        (void)optimizer(1);
+    }
+    assert_string_equal(line, "*DdFfBbOo|*DdFfBbOo|*DdFfBbOo|");
+    struct al_loop_move m = {0};
+    loop.trainer = 1;
+    assert_false(al_loop_epoch(&loop, -1, &m));
+    assert_false(m.epoch);
+}
+
 // The GPU's own timeline hears of what it has to time, and the samples of a step have their limits.
 static void test_moves(void **state) {
     (void)state;
@@ -280,6 +300,7 @@ int loop_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_loop), cmocka_unit_test(test_accumulation), cmocka_unit_test(test_failures),
         cmocka_unit_test(test_evaluation), cmocka_unit_test(test_scaler),       cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_trainer),    cmocka_unit_test(test_other_iterators), cmocka_unit_test(test_moves)};
+        cmocka_unit_test(test_trainer),    cmocka_unit_test(test_other_iterators), cmocka_unit_test(test_told_epochs),
+        cmocka_unit_test(test_moves)};
     return cmocka_run_group_tests_name("probe: loop", tests, NULL, NULL);
 }
