@@ -142,12 +142,12 @@ static void device_line(struct al_buf *b, const struct al_tally *t, const struct
                   al_say_bytes(live).s, al_say_bytes(reserved > live ? reserved - live : 0).s, al_say_bytes(reserved).s);
     value(b, " (its peak, which never falls: ", m->known[AL_ALLOCATOR_RESERVED_PEAK], (double)m->last[AL_ALLOCATOR_RESERVED_PEAK],
           ")");
+    // Both of one moment, which may lie before the allocator's last reading.
+    bool process = m->driver_known[AL_DRIVER_PROCESS_USED];
     if (m->outside_known)
-        al_buf_printf(b, "; NVML: %s %s, so %s%s outside torch (context, libraries, other)",
-                      al_say_bytes((double)m->driver_last[m->driver_known[AL_DRIVER_PROCESS_USED] ? AL_DRIVER_PROCESS_USED
-                                                                                                  : AL_DRIVER_DEVICE_USED]).s,
-                      m->driver_known[AL_DRIVER_PROCESS_USED] ? "in the process" : "on the device",
-                      m->driver_known[AL_DRIVER_PROCESS_USED] ? "" : "at most ", al_say_bytes((double)m->outside_last).s);
+        al_buf_printf(b, "; of NVML's %s %s %s%s are outside torch (context, libraries, other)",
+                      al_say_bytes((double)m->outside_of).s, process ? "in the process" : "on the device",
+                      process ? "" : "at most ", al_say_bytes((double)m->outside_last).s);
     if (m->known[AL_ALLOCATOR_RETRIES] && m->last[AL_ALLOCATOR_RETRIES])
         al_buf_printf(b, "; %lld retries", (long long)m->last[AL_ALLOCATOR_RETRIES]);
     al_buf_char(b, '\n');

@@ -29,6 +29,7 @@ static void settle_outside(struct al_tally_memory *m, int64_t reserved, int64_t 
         return;
     m->outside_known = true;
     m->outside_last = used - most;
+    m->outside_of = used;
     if (m->outside_last > m->outside_most)
         m->outside_most = m->outside_last;
     al_floor_push(&m->outside, step, (double)m->outside_last);

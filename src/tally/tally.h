@@ -39,6 +39,7 @@ struct al_tally_memory {
     int64_t driver_last[AL_DRIVER_COUNT], driver_most[AL_DRIVER_COUNT];
     int64_t driver_pending; // PROCESS_USED that waits for the allocator's next reading; 0 none
     int64_t outside_last, outside_most; // the driver's figure for the process less what torch holds
+    int64_t outside_of;  // the driver's figure that outside_last was reckoned from
     struct al_floor outside;
 };
 

@@ -294,8 +294,8 @@ def test_driver_beside_allocator(alula, standin, tmp_path):
     assert nvml["outside_torch_bytes"]["last"] == 20 * GIB - (GIB + (1 << 28)) and "upper bound" in nvml["outside_torch_from"]
     assert rank["allocator_settings"] == {"expandable_segments": True, "backend": "native",
                                           "settings": "expandable_segments:True", "variable": "PYTORCH_CUDA_ALLOC_CONF"}
-    assert ("memory of cuda:0 at the last reading: 1.0 GiB in tensors + 256.0 MiB cached = 1.2 GiB reserved; NVML: 20.0 GiB on the "
-            "device, so at most 18.8 GiB outside torch (context, libraries, other)") in got.stderr
+    assert ("memory of cuda:0 at the last reading: 1.0 GiB in tensors + 256.0 MiB cached = 1.2 GiB reserved; of NVML's 20.0 GiB on "
+            "the device at most 18.8 GiB are outside torch (context, libraries, other)") in got.stderr
 
 
 def test_without_cuda_figures_are_null(alula, tmp_path):
