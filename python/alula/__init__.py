@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""alula watches LLM training on NVIDIA GPUs (`alula --help` is the program); this is what a job's own code can use: GPU figures, a trainer's callback, marks of phases, and memory of calls (docs/python.md).
+"""alula watches LLM training on NVIDIA GPUs (`alula --help` is the program); this is what a job's own
+code can use: GPU figures, a trainer's callback, marks of phases, and memory of calls (docs/python.md).
 
 Importing it imports no framework and starts nothing. Without an NVIDIA driver, without torch, or outside of `alula run`
 the parts that need them do nothing or answer None."""

@@ -5,6 +5,7 @@ torch's cache where that pays. Nothing here synchronises but empty_cache() itsel
 import functools
 import inspect
 import logging
+import os
 import sys
 import threading
 import time
@@ -137,18 +138,63 @@ _WORDS = {"anonymous": "private host memory", "allocated": "memory in torch's te
           "reserved": "memory that torch's allocator holds"}
 
 
+class Watcher:
+    """What watch_memory(...) returns: decorates a function, or is itself a block of code: `with watch_memory() as memory:`."""
+
+    def __init__(self, must_give_back: bool, calls: int, tolerance_mb: Optional[float]) -> None:
+        self._options = (must_give_back, calls, tolerance_mb)
+        self._before: List[Optional[Reading]] = []
+        self._memory: Optional[Memory] = None
+
+    def __call__(self, function: F) -> F:
+        memory = Memory(getattr(function, "__qualname__", repr(function)), *self._options)
+        wrapped: Any
+        if inspect.iscoroutinefunction(function):
+            @functools.wraps(function)
+            async def wrapped_async(*args: Any, **kwargs: Any) -> Any:
+                before = _try_read()
+                try:
+                    return await function(*args, **kwargs)
+                finally:
+                    _ended(memory, before)
+            wrapped = wrapped_async
+        else:
+            @functools.wraps(function)
+            def wrapped_call(*args: Any, **kwargs: Any) -> Any:
+                before = _try_read()
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    _ended(memory, before)
+            wrapped = wrapped_call
+        wrapped.memory = memory
+        return cast(F, wrapped)
+
+    def __enter__(self) -> Memory:
+        if self._memory is None:
+            caller = sys._getframe(1)
+            self._memory = Memory("%s:%d" % (os.path.basename(caller.f_code.co_filename), caller.f_lineno), *self._options)
+        self._before.append(_try_read())
+        return self._memory
+
+    def __exit__(self, *error: object) -> None:
+        if self._memory is not None:
+            _ended(self._memory, self._before.pop())
+
+
 @overload
 def watch_memory(function: F) -> F: ...
 
 
 @overload
 def watch_memory(function: None = None, *, must_give_back: bool = False, calls: int = 16,
-                 tolerance_mb: Optional[float] = None) -> Callable[[F], F]: ...
+                 tolerance_mb: Optional[float] = None) -> Watcher: ...
 
 
 def watch_memory(function: Optional[F] = None, *, must_give_back: bool = False, calls: int = 16,
-                 tolerance_mb: Optional[float] = None) -> Union[F, Callable[[F], F]]:
-    """@watch_memory: what each call changes, in `function.memory.last` and as an INFO line of the logger "alula".
+                 tolerance_mb: Optional[float] = None) -> Union[F, Watcher]:
+    """@watch_memory: what each call changes, in `function.memory.last` and as an INFO line of the logger "alula"; or
+    `with watch_memory() as memory:`, and then memory.last.
 
     @watch_memory(must_give_back=True), for what handles a request: a warning when the floor of host memory, or of torch's
     allocated or reserved memory, rises over 4 blocks of `calls` calls by more than 64 MB (host) or 32 MB (device), or
@@ -157,32 +203,8 @@ def watch_memory(function: Optional[F] = None, *, must_give_back: bool = False, 
         raise ValueError("calls must be a number of calls from 1")
     if tolerance_mb is not None and not tolerance_mb >= 0:
         raise ValueError("tolerance_mb must not be negative")
-
-    def decorate(f: F) -> F:
-        memory = Memory(getattr(f, "__qualname__", repr(f)), must_give_back, calls, tolerance_mb)
-        wrapped: Any
-        if inspect.iscoroutinefunction(f):
-            @functools.wraps(f)
-            async def wrapped_async(*args: Any, **kwargs: Any) -> Any:
-                before = _try_read()
-                try:
-                    return await f(*args, **kwargs)
-                finally:
-                    _ended(memory, before)
-            wrapped = wrapped_async
-        else:
-            @functools.wraps(f)
-            def wrapped_call(*args: Any, **kwargs: Any) -> Any:
-                before = _try_read()
-                try:
-                    return f(*args, **kwargs)
-                finally:
-                    _ended(memory, before)
-            wrapped = wrapped_call
-        wrapped.memory = memory
-        return cast(F, wrapped)
-
-    return decorate if function is None else decorate(function)
+    watcher = Watcher(must_give_back, calls, tolerance_mb)
+    return watcher if function is None else watcher(function)
 
 
 def _try_read() -> Optional[Reading]:

@@ -374,13 +374,15 @@ def load(n):
 async def answer(): return 7
 @alula.watch_memory
 def broken(): raise KeyError("mine")
+with alula.watch_memory() as block: kept.append(bytearray(64 << 20))
+print(block.last.anonymous >= 60 << 20, block.name)
 print(load(64 << 20), load.__name__, load.__doc__, load.memory.last.anonymous >= 60 << 20,
       load.memory.last.allocated, load.memory.last.reserved, load.memory.calls, load.memory.warnings)
 print(asyncio.run(answer()), answer.memory.calls)
 try: broken()
 except KeyError as error: print(error, broken.memory.calls)
 """)
-    assert done.stdout == f"{64 << 20} load Loads. True {3 << 20} {20 << 20} 1 []\n7 1\n'mine' 1\n"
+    assert done.stdout == f"True <string>:32\n{64 << 20} load Loads. True {3 << 20} {20 << 20} 1 []\n7 1\n'mine' 1\n"
     assert re.search(r"^alula: load: anonymous \+6\d\.\d MB, allocated \+3\.0 MB, reserved \+20\.0 MB$", done.stderr, re.M)
 
 

@@ -316,3 +316,14 @@ t.call("on_eval_begin"); t.call("on_eval_step"); t.call("on_eval_end"); t.call("
             "'alula/ram_gb', 'loss']")
     assert [line for line in lines[2:] if not line.startswith("logger")] == [keys] * 4
     assert [line[:31] for line in lines[2:] if line.startswith("logger")] == ["logger: alula: rank 1: step 4: "]
+
+
+def test_the_examples_of_the_page(train, root):
+    """docs/python.md: each Python example runs as it stands there."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (root / "docs/python.md").read_text(), re.S | re.M)
+    assert len(blocks) == 5
+    done = train("model, args, dataset = made(), arguments(max_steps=100), Ids()\n" + "\n".join(blocks))
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("alula: step 100: GPU 0 97 %") for line in lines)
+    assert "97 108.2 0.771" in lines and lines[-2] == "[]" and lines[-1].isdigit()
+    assert any(re.fullmatch(r"\d+ None None", line) for line in lines)
