@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds wherever alula was installed, by whatever way."""
+
+import json
+
+# The job of `alula run`: is the hook there, does the probe load, and is sys.path as it would be without?
+JOB = """
+import ctypes, json, os, sys
+ctypes.CDLL(os.environ["ALULA_PROBE"])
+print(json.dumps({"hook": sorted(m for m in sys.modules if m.startswith("_alula_hook"))[:1],
+                  "probe": os.environ["ALULA_PROBE"],
+                  "path": [p for p in sys.path if "alula" in os.path.basename(p) or "hook" in p]}))
+sys.exit(7)
+"""
+
+
+def use(place, alula, python, version):
+    """Version, demonstration, a job watched from the inside, its report, a recording read back."""
+    assert place.run(alula, "--version").stdout.split()[:2] == ["alula", version]
+    demo = place.run(alula, "demo", "--speed", "20", "watch", "--for", "3s")
+    assert "GPU 0" in demo.stdout and " 0 late" in demo.stdout + demo.stderr
+    folder = f"{place.scratch}/out"
+    got = place.run(alula, "run", "--output-dir", folder, "--", python, "-c", JOB, check=False)
+    assert got.returncode == 7, got.stderr
+    seen = json.loads(next(line for line in got.stdout.splitlines() if line.startswith("{")))
+    assert seen["hook"] == ["_alula_hook"] and seen["path"] == []
+    assert place.path(folder).joinpath("run.alula").is_file()
+    recording = f"{place.scratch}/run.alula"
+    place.run(alula, "demo", "--speed", "20", "record", "-o", recording, "--for", "2s")
+    assert "H200" in place.run(alula, "info", recording).stdout
+    return seen["probe"]
+
+
+# Serves the demonstration and asks it from the same process: over HTTP, with the library that is opened for it.
+SERVE = """
+import subprocess, sys, time, urllib.request
+job = subprocess.Popen([sys.argv[1], "demo", "serve", "--listen", "127.0.0.1:19471"], stderr=subprocess.PIPE, text=True)
+for _ in range(100):
+    try:
+        text = urllib.request.urlopen("http://127.0.0.1:19471/metrics", timeout=5).read().decode()
+        break
+    except OSError:
+        assert job.poll() is None, job.stderr.read()
+        time.sleep(0.1)
+job.terminate()
+job.wait()
+print(sum(line.startswith("alula_gpu") for line in text.splitlines()))
+"""
+
+
+def serve(place, alula, python):
+    assert int(place.run(python, "-c", SERVE, alula).stdout) > 10
