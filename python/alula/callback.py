@@ -22,9 +22,9 @@ def interval_from(value: Any) -> int:
 
 def say_like_the_trainer(line: str) -> None:
     """ms-swift: its logger. Else standard output as the trainer itself does it, past its progress bar."""
-    swift = sys.modules.get("swift.utils")
-    if swift is not None:
-        swift.get_logger().info(line)
+    logger = getattr(sys.modules.get("swift.utils"), "get_logger", None)
+    if logger is not None:
+        logger().info(line)
         return
     bars = sys.modules.get("tqdm")
     if bars is not None:

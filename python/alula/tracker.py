@@ -14,7 +14,7 @@ METRICS = ("gpu_util_percent", "mem_used_gb", "mem_usage_ratio", "power_watts", 
 
 class Window(NamedTuple):
     """A metric over the last window_size readings; a reading that the driver gave twice counts once."""
-    count: int
+    readings: int
     seconds: float
     last: float
     mean: float
@@ -27,7 +27,7 @@ class Window(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    index: int
+    gpu_id: int
     uuid: str
     name: str
 
@@ -56,7 +56,6 @@ class GPUTracker:
             raise AlulaError(native.message(self._lib, error))
         self._tracker = tracker
         self._count = int(self._lib.alula_tracker_device_count(tracker))
-        self._samples = (native.Sample * self._count)()
         self._devices: Dict[int, Optional[int]] = {}
         self.window_size = window_size
         self.gpus: List[Gpu] = []
@@ -89,25 +88,25 @@ class GPUTracker:
 
     def sample_all(self) -> List[Dict[str, Optional[float]]]:
         """One record a GPU, with the keys that sample() has."""
-        tracker = self._open()
-        for sample in self._samples:
+        tracker, samples = self._open(), (native.Sample * self._count)()
+        for sample in samples:
             sample.size = ctypes.sizeof(native.Sample)
-        count = self._lib.alula_tracker_sample_all(tracker, self._samples, self._count)
+        count = self._lib.alula_tracker_sample_all(tracker, samples, self._count)
         if count < 0:
             raise AlulaError(native.message(self._lib, count))
         if not self.gpus:
-            self.gpus = [Gpu(self._samples[i].gpu_id, self._text(self._lib.alula_tracker_device_uuid, i),
+            self.gpus = [Gpu(samples[i].gpu_id, self._text(self._lib.alula_tracker_device_uuid, i),
                              self._text(self._lib.alula_tracker_device_name, i)) for i in range(count)]
-        return [self._record(i) for i in range(count)]
+        return [self._record(samples[i], i) for i in range(count)]
 
     def sample(self) -> Dict[str, Optional[float]]:
         """Reads now. timestamp, gpu_id, gpu_util_percent, mem_used_gb, mem_total_gb, mem_usage_ratio and, of this process's
         own torch, pytorch_allocated_gb and pytorch_reserved_gb; a figure that is not known is None. GB are 2^30 bytes."""
         return self.sample_all()[0]
 
-    def _record(self, position: int) -> Dict[str, Optional[float]]:
+    def _record(self, sample: native.Sample, position: int) -> Dict[str, Optional[float]]:
         text = ctypes.create_string_buffer(512)
-        self._lib.alula_sample_json(ctypes.byref(self._samples[position]), text, len(text))
+        self._lib.alula_sample_json(ctypes.byref(sample), text, len(text))
         record: Dict[str, Optional[float]] = json.loads(text.value)
         allocated, reserved = torch_memory.of_device(self._torch_device(position))
         if allocated is not None and reserved is not None:
@@ -120,7 +119,7 @@ class GPUTracker:
             if torch_memory.cuda() is None:
                 return None
             gpu = self.gpus[position]
-            self._devices[position] = torch_memory.device_of(gpu.uuid, gpu.index)
+            self._devices[position] = torch_memory.device_of(gpu.uuid, gpu.gpu_id)
         return self._devices[position]
 
     def _metric(self, name: str, device: int) -> int:

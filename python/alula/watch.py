@@ -40,7 +40,7 @@ class Watch:
         gpu = "no GPU figures: " + why
         if self._tracker is not None:
             name = self._tracker.gpus[0]
-            gpu = "GPU %d (%s)" % (name.index, name.name)
+            gpu = "GPU %d (%s)" % (name.gpu_id, name.name)
         self._tell("watching RAM of this process and %s; a line every %d steps, alula/... keys in %s"
                    % (gpu, self.interval, keys_go_to))
 
@@ -101,13 +101,14 @@ class Watch:
         if host.anonymous is not None:
             text += ", of it %.2f GB anonymous" % (host.anonymous / GB)
         growth = None if self._at_epoch is None else (now - self._at_epoch) / GB
+        before = self._epoch or 0
         if growth is not None:
-            text += "; epoch %d added %.2f GB" % (self._epoch, growth)
+            text += "; epoch %d added %.2f GB" % (before, growth)
             text += " (warm-up)" if self._epochs == 1 else ""
         self._tell(text)
         if growth is not None and growth > GROWTH_GB and self._epochs > 1:
             self._tell("RAM grew by %.2f GB in epoch %d (%.2f -> %.2f GB), more than %.2f GB: something may keep what it should "
-                       "give back" % (growth, self._epoch, (self._at_epoch or 0) / GB, now / GB, GROWTH_GB), warning=True)
+                       "give back" % (growth, before, (self._at_epoch or 0) / GB, now / GB, GROWTH_GB), warning=True)
         self._epochs += 1
         self._epoch, self._at_epoch = number, now
 

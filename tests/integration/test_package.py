@@ -70,6 +70,17 @@ def test_python_3_8_reads_every_file():
     assert (PACKAGE / "py.typed").exists()
 
 
+def test_every_function_is_typed():
+    """What py.typed promises."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                arguments = node.args
+                named = [*arguments.args, *arguments.kwonlyargs, *filter(None, (arguments.vararg, arguments.kwarg))]
+                untyped = [a.arg for a in named if a.annotation is None and a.arg not in ("self", "cls")]
+                assert node.returns is not None and not untyped, (path.name, node.name, untyped)
+
+
 @pytest.mark.parametrize("interpreter", PATHS, ids=IDS)
 def test_import_alone(python, interpreter):
     """By every interpreter here: no framework, no thread, no library of alula's; and the pieces work."""
@@ -116,7 +127,7 @@ def test_sample(python):
         print(json.dumps(tracker.sample()))
         with alula.GPUTracker("0,2") as both:
             for record in both.sample_all(): print(json.dumps(record))
-            print([gpu.index for gpu in both.gpus], both.gpus[0].uuid, both.gpus[0].name)
+            print([gpu.gpu_id for gpu in both.gpus], both.gpus[0].uuid, both.gpus[0].name)
         """)
     one, first, second, gpus = done.stdout.splitlines()
     record = json.loads(one)
@@ -149,7 +160,7 @@ def test_windows(python):
         print(t.window("mem_used_gb"), t.quantile(0.5), t.history())
         for _ in range(3): t.sample()
         w = t.window("mem_used_gb")
-        print(json.dumps([w.count, w.last, w.mean, w.peak, w.min, t.quantile(0.95, "power_watts"), len(t.history("mem_used_gb"))]))
+        print(json.dumps([w.readings, w.last, w.mean, w.peak, w.min, t.quantile(0.95, "power_watts"), len(t.history("mem_used_gb"))]))
         for wrong in (lambda: t.window("nothing"), lambda: t.window("power_watts", 1), lambda: t.quantile(2)):
             try: wrong()
             except ValueError as error: print(error)
@@ -177,6 +188,25 @@ def test_wrong_trackers(python, call, error):
         except Exception as error: print(type(error).__name__ + ": " + str(error))
         """)
     assert re.fullmatch(error, done.stdout.strip()), done.stdout
+
+
+def test_in_a_fork_child_and_in_threads(python):
+    done = python("""
+        import os, threading, alula
+        t = alula.GPUTracker()
+        if os.fork() == 0:
+            try: t.sample()
+            except alula.AlulaError as error: print(error, flush=True)
+            t.close()
+            os._exit(0)
+        os.wait()
+        got = []
+        threads = [threading.Thread(target=lambda: got.extend(t.sample()["mem_used_gb"] for _ in range(20))) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(len(got), set(got))
+        """)
+    assert done.stdout == "the tracker was made before fork(): make one in the child\n80 {108.2}\n"
 
 
 def test_without_driver_and_without_library(python, tmp_path):
@@ -356,6 +386,22 @@ def test_marks_in_a_report(alula_bin, tmp_path, env):
     rank, = report["alula"]["ranks"]
     assert (rank["steps"], rank["samples"]) == (5, 20)
     assert rank["host_timeline"]["seconds"]["rollout"] > rank["host_timeline"]["seconds"]["forward"] > 0.03
+
+
+def test_marks_under_attach(alula_bin, tmp_path, env):
+    """Before alula comes and after it has gone they do nothing; in between they are told."""
+    from test_attach_torch import LOOP as LONG, Job, report_of
+    code = LONG.replace("import torch\n", "import torch, alula\n", 1).replace(
+        "        time.sleep(WORK)\n", "        with alula.phase('rollout'): time.sleep(WORK)\n")
+    job = Job(tmp_path, code, 0, 0.02, env=env)
+    try:
+        subprocess.run([alula_bin, "attach", "--for", "2s", "--output-dir", tmp_path / "out", str(job.pid)], check=True, timeout=60,
+                       capture_output=True)
+    finally:
+        out = job.ends()
+    assert "same" in out
+    rank, = report_of(tmp_path / "out")["alula"]["ranks"]
+    assert rank["steps"] > 20 and rank["host_timeline"]["seconds"]["rollout"] > 0.5
 
 
 # ---- memory of calls ----

@@ -165,6 +165,19 @@ Trainer(model=made(), args=arguments(max_steps=4), train_dataset=Ids(), callback
         f"alula: WARNING: step {step}: GPU 0's memory is 93.0 % full, above 90 %" for step in (2, 4)]
 
 
+def test_a_driver_that_hangs(train, tmp_path):
+    """It is waited for once, 5 s, and left alone then."""
+    scene = tmp_path / "scene.txt"
+    scene.write_text(scene.read_text() + "hang nvmlDeviceGetTemperature 60s gpu=0\n")
+    done = train("""
+import alula
+Trainer(model=made(), args=arguments(max_steps=2), train_dataset=Ids(), callbacks=[alula.ResourceMonitorCallback(1)]).train()
+""")
+    lines = said(done)
+    assert lines[0].startswith("alula: watching RAM of this process and no GPU figures: the driver did not answer in time")
+    assert len([line for line in lines if re.fullmatch(r"alula: step \d: RAM \d\.\d\d GB", line)]) == 2
+
+
 def test_it_never_fails_the_training(train):
     """Whatever breaks in it is told once; the result is that of a run without it."""
     code = """

@@ -5,7 +5,7 @@ ALULA_INTERVAL_STEPS is the number of steps between two lines."""
 import sys
 
 
-def _register():
+def _register() -> None:
     from alula import callback
     callback.interval_of_environment()  # a wrong one is told now and not in the midst of the training
     try:
