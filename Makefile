@@ -8,12 +8,13 @@ PYTEST_ARGS ?= -q
 DEMO_ARGS ?= --for 60s
 FUZZ_SECONDS ?= 20
 VENV ?= $(BUILD)/venv
+PYTHONS ?= build/pythons
 ALULA = $(BUILD)/src/cli/alula
 
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
 
-.PHONY: all build configure deps demo test unit integration frameworks bench install wheel deb packages asan clang lint fuzz docs clean help
+.PHONY: all build configure deps demo test unit integration frameworks stacks bench install wheel deb packages asan clang lint fuzz docs clean help
 
 all: build
 
@@ -57,6 +58,14 @@ frameworks:
 	@tools/venv $(VENV)
 	@BUILD="$(BUILD)" tools/venv-frameworks
 	@$(TEST_ENV) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -c tests/pytest.ini --rootdir tests tests/frameworks
+
+# The stack sampler on real interpreters 3.8 to 3.15; those that this machine lacks are fetched or built (minutes, once).
+stacks:
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory build
+	@tools/venv $(VENV)
+	@tools/pythons $(PYTHONS)
+	@$(TEST_ENV) ALULA_PYTHONS="$(abspath $(PYTHONS))" $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -c tests/pytest.ini --rootdir tests tests/stacks
 
 bench:
 	@tools/install-deps bench
