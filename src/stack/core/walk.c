@@ -7,6 +7,7 @@
 struct chain {
     struct al_raw_frame *frames;
     uint32_t count;
+    uint64_t last; // the outermost frame, a shim included
     bool truncated, damaged, missed, full;
 };
 
@@ -85,6 +86,7 @@ static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char 
             c->frames[c->count - 1].entry = true;
         else if (!shim && f.code)
             c->frames[c->count++] = f;
+        c->last = at;
         at = next;
     }
     // The root's frame is entered from outside whatever stands there.
@@ -95,6 +97,7 @@ static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char 
 static bool walk_copy(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread, struct chain *c) {
     uint64_t top;
     c->count = 0;
+    c->last = 0;
     c->truncated = c->damaged = c->missed = c->full = false;
     if (!top_frame(w, plan, base, thread, &top, c))
         return false;
@@ -120,10 +123,38 @@ static uint32_t common(const struct chain *a, const struct chain *b, bool *ret_s
     return n;
 }
 
-static enum al_walk_status unstable(struct al_walk *w, const struct chain *a, const struct chain *b) {
+// A frame that was just left, or is not yet linked, may say that nobody called it. What is a root was one at the last walk,
+// or is the one that the interpreter names (3.15); a new one is believed when it is seen twice.
+static bool same_root(const struct al_plan *plan, const struct chain *c) {
+    return !c->count || c->truncated || (plan->root == c->last && plan->root_code == c->frames[c->count - 1].code);
+}
+
+// Whether another root was seen just before; it is noted otherwise.
+static bool confirmed(struct al_plan *plan, const struct chain *c) {
+    uint64_t code = c->frames[c->count - 1].code;
+    bool twice = plan->maybe == c->last && plan->maybe_code == code;
+    plan->maybe = twice ? 0 : c->last;
+    plan->maybe_code = code;
+    if (twice) {
+        plan->root = c->last;
+        plan->root_code = code;
+    }
+    return twice;
+}
+
+static bool at_base(struct al_walk *w, const struct al_plan *plan, const struct chain *c) {
+    uint64_t base;
+    uint32_t at = w->layout->thread_base_frame;
+    return at == AL_LAYOUT_NONE || c->truncated || !c->count || c->last == plan->root ||
+           (al_memory_u64(w->memory, plan->thread + at, &base) && base == c->last);
+}
+
+static enum al_walk_status unstable(struct al_walk *w, const struct al_plan *plan, const struct chain *a,
+                                    const struct chain *b) {
     bool all;
     // Cut at the depth, the two do not end at the same frame: nothing can be matched from the root on.
-    uint32_t n = a->truncated || b->truncated || a->damaged || b->damaged ? 0 : common(a, b, &all);
+    bool whole = !a->truncated && !b->truncated && !a->damaged && !b->damaged && same_root(plan, a);
+    uint32_t n = whole ? common(a, b, &all) : 0;
     if (n)
         memmove(w->frames, a->frames + (a->count - n), n * sizeof *w->frames);
     w->count = n;
@@ -132,11 +163,12 @@ static enum al_walk_status unstable(struct al_walk *w, const struct chain *a, co
     return AL_WALK_UNSTABLE;
 }
 
-static enum al_walk_status compare(struct al_walk *w, const struct chain *a, const struct chain *b) {
+static enum al_walk_status compare(struct al_walk *w, const struct al_plan *plan, const struct chain *a,
+                                   const struct chain *b) {
     bool all;
     (void)common(a, b, &all);
-    if (!all || a->truncated != b->truncated || a->damaged || b->damaged)
-        return unstable(w, a, b);
+    if (!all || a->truncated != b->truncated || a->last != b->last || a->damaged || b->damaged || !at_base(w, plan, a))
+        return unstable(w, plan, a, b);
     w->count = a->count;
     w->truncated = a->truncated;
     w->damaged = false;
@@ -176,7 +208,18 @@ static enum al_walk_status read_once(struct al_walk *w, struct al_plan *plan, bo
         return AL_WALK_UNREADABLE;
     al_plan_end(plan);
     // What had to be read piece by piece in the end is no copy of one moment.
-    return a.missed || b.missed ? unstable(w, &a, &b) : compare(w, &a, &b);
+    if (a.missed || b.missed)
+        return unstable(w, plan, &a, &b);
+    enum al_walk_status status = compare(w, plan, &a, &b);
+    if (status != AL_WALK_OK)
+        return status;
+    if (same_root(plan, &a)) // after a doubt: what was to be seen then is not known
+        return plan->maybe ? AL_WALK_UNSTABLE : status;
+    if (confirmed(plan, &a))
+        return status;
+    // Once more: the thread began, or entered Python anew, or this was no root.
+    *again = !last;
+    return last ? unstable(w, plan, &a, &b) : status;
 }
 
 enum al_walk_status al_walk_thread(struct al_walk *w, struct al_plan *plan, uint64_t thread) {
@@ -187,6 +230,7 @@ enum al_walk_status al_walk_thread(struct al_walk *w, struct al_plan *plan, uint
     w->truncated = w->damaged = false;
     w->watched_same = false;
     plan->thread = thread;
+    plan->maybe = 0;
     for (unsigned round = 0; again; round++)
         status = read_once(w, plan, round + 1 == AL_WALK_ROUNDS, &again);
     return status;

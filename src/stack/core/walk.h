@@ -16,7 +16,7 @@
 
 #define AL_SPANS_MOST 480        // twice this stays below IOV_MAX: one call
 #define AL_WALK_BYTES (1u << 20) // of a copy
-#define AL_WALK_ROUNDS 4         // readings until all that is needed is known
+#define AL_WALK_ROUNDS 5         // readings until all that is needed is known
 
 struct al_span {
     uint64_t address;
@@ -35,6 +35,8 @@ struct al_plan {
     uint16_t touched;            // spans that this walk needed so far
     bool grown;                  // a chunk's part is larger from the next reading on
     uint64_t thread;
+    uint64_t root, root_code;   // where the thread's last good chain ended
+    uint64_t maybe, maybe_code; // another end, seen once
 };
 
 struct al_raw_frame {

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 
-DATA = {"rows": [{"id": i, "name": "x" * 50, "values": list(range(20))} for i in range(20)]}
+DATA = {"rows": [{"id": i, "name": "x" * 50, "values": list(range(100))} for i in range(100)]}
 
 
 def one_leaf():
