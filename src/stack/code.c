@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-#define MEMOS 2048u // a power of 2
+#define MEMOS 1024u // a power of 2
 // How long an entry is believed without a look: a freed code object's address may come back for another one.
 #define CHECK_NS (100 * AL_NS_PER_MS)
 #define RETRY_NS AL_NS_PER_S // until what could not be read is tried again
@@ -16,7 +16,7 @@
 #define OFFSET_MOST (256 << 20) // bytes of bytecode
 
 int al_codes_init(struct al_codes *c, const struct al_layout *l, const struct al_memory *m, uint64_t code_type) {
-    *c = (struct al_codes){.layout = l, .memory = m, .code_type = code_type, .cap = 1024};
+    *c = (struct al_codes){.layout = l, .memory = m, .code_type = code_type, .cap = 256};
     c->table = calloc(c->cap, sizeof *c->table);
     c->memos = calloc(MEMOS, sizeof *c->memos);
     return c->table && c->memos ? 0 : -1;
@@ -224,7 +224,7 @@ static bool start_of(struct al_codes *c, struct al_code *e, uint32_t tlbc, uint6
 
 bool al_codes_position(struct al_codes *c, struct al_code *e, uint64_t instr, uint32_t tlbc, struct al_position *ret) {
     uint64_t key = (instr ^ (uint64_t)e->serial << 32 ^ tlbc) * 0x9e3779b97f4a7c15ULL;
-    struct al_memo *memo = &c->memos[key >> 53 & (MEMOS - 1)];
+    struct al_memo *memo = &c->memos[key >> 48 & (MEMOS - 1)];
     uint64_t start = 0;
     if (memo->serial == e->serial && memo->instr == instr && memo->tlbc == tlbc) {
         *ret = memo->position;

@@ -14,6 +14,7 @@
 #include "stack/scan.h"
 
 #define NAME_RUNTIME "_PyRuntime"
+#define INTERPS_MOST 10000u
 
 struct search {
     struct al_found *found;
@@ -139,6 +140,8 @@ static int by_table(struct search *s, struct al_stack_error *e) {
     if (!s->version_at || !al_memory_get(s->memory, s->version_at, &version, 4) || version >> 24 != 3)
         version = version_of_path(base_name(f->object));
     if (!version)
+        version = al_scan_version(s->memory, s->areas, f->object);
+    if (!version)
         version = version_of_path(f->object);
     f->table = true;
     uint32_t low = version ? version >> 16 & 0xff : 8, high = version ? low : 12;
@@ -174,7 +177,7 @@ static int lay_out(struct search *s, struct al_stack_error *e) {
 }
 
 int al_runtime_check(const struct al_memory *m, const struct al_layout *l, uint64_t runtime) {
-    uint64_t interp, thread, back;
+    uint64_t interp, thread, back, id = 0;
     if (!al_memory_u64(m, runtime + l->runtime_interpreters, &interp))
         return 0;
     if (!interp)
@@ -183,7 +186,15 @@ int al_runtime_check(const struct al_memory *m, const struct al_layout *l, uint6
         return 0;
     if (!thread)
         return -1;
-    return al_address_ok(thread, 8) && al_memory_u64(m, thread + l->thread_interp, &back) && back == interp;
+    if (!al_address_ok(thread, 8) || !al_memory_u64(m, thread + l->thread_interp, &back) || back != interp)
+        return 0;
+    // The list ends with the main interpreter, number 0.
+    for (unsigned n = 0; n < INTERPS_MOST && al_address_ok(interp, 8); n++) {
+        if (!al_memory_u64(m, interp + l->interp_id, &id) || id >= 1u << 31 ||
+            !al_memory_u64(m, interp + l->interp_next, &interp))
+            return 0;
+    }
+    return interp == 0 && id == 0;
 }
 
 int al_find_python(struct al_found *ret, const struct al_memory *m, const struct al_areas *areas, const char *procfs,
@@ -202,11 +213,12 @@ int al_find_python(struct al_found *ret, const struct al_memory *m, const struct
         take(&s, runtime, "cookie", al_area_path(areas, area));
         return lay_out(&s, e);
     }
-    area = al_scan_runtime(m, areas, s.machine, &ret->layout, &runtime);
+    uint32_t version = al_scan_version(m, areas, s.exe);
+    area = al_scan_runtime(m, areas, s.machine, version, &ret->layout, &runtime);
     if (!area)
         return not_python(&s, e);
     take(&s, runtime, "scan", al_area_path(areas, area));
     ret->table = true;
-    ret->version = (uint32_t)ret->layout.version << 16 | 0xf0;
+    ret->version = version ? version : (uint32_t)ret->layout.version << 16 | 0xf0;
     return 0;
 }

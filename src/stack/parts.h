@@ -13,6 +13,7 @@
 // A PyThreadState as it was read.
 struct al_tstate {
     uint64_t address, interp, next, id;
+    uint64_t number; // of all that the interpreter ever had; 0 not known (3.13 on: native tells them apart)
     int64_t native; // tid in the target's pid namespace; 0 not known
     uint32_t status, holds, wants;
 };
@@ -27,7 +28,7 @@ struct al_task {
 };
 
 struct al_slot {
-    uint64_t tstate, id;
+    uint64_t tstate, id, number;
     int64_t native;
     pid_t tid;
     uint64_t first_seen, seen; // numbers of the first and last sample that had it
@@ -95,7 +96,8 @@ struct al_stack {
     struct al_stack_sample sample;
     struct al_stack_counts counts;
 
-    uint32_t pthread_tid; // where a pthread's struct keeps its tid (3.8 to 3.10); 0 not looked for, UINT32_MAX not found
+    uint32_t pthread_tid; // where a pthread's struct keeps its tid (3.8 to 3.10); 0 not known
+    size_t place_tried;   // with how many threads it was looked for
     int64_t tids_ns;      // when the map of tids was made
     struct { int64_t inner; pid_t outer; } *tids;
     size_t tids_count;

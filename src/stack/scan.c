@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "stack/core/text.h"
+#include "stack/find.h"
 
 #define BLOCK 65536u
 #define SCAN_MOST (64u << 20) // bytes that are looked at in all
@@ -54,9 +55,55 @@ const struct al_area *al_scan_cookie(const struct al_memory *m, const struct al_
     return scan(m, a, cookie_at, NULL, ret_runtime);
 }
 
+// "\0003.9.18\0": digits and dots and nothing else.
+static uint32_t version_at(const unsigned char *at, const unsigned char *end) {
+    unsigned numbers[2] = {0, 0};
+    // A linker may have made it the end of a path: ".../Python-3.9.18".
+    if (end - at < 10 || (at[0] && at[0] != '/' && at[0] != '-') || at[1] != '3' || at[2] != '.')
+        return 0;
+    at += 3;
+    for (int i = 0; i < 2; i++) {
+        const unsigned char *first = at;
+        for (; at < end && *at >= '0' && *at <= '9' && at - first < 2; at++)
+            numbers[i] = numbers[i] * 10 + (*at - '0');
+        if (at == first || at >= end || *at != (i ? '\0' : '.'))
+            return 0;
+        at++;
+    }
+    return numbers[0] >= 8 && numbers[0] <= 12 ? 0x030000f0u | numbers[0] << 16 | numbers[1] << 8 : 0;
+}
+
+static uint32_t version_in(const struct al_memory *m, const struct al_area *area, unsigned char *block, uint64_t *left) {
+    // Blocks overlap by the length of such a text.
+    for (uint64_t at = area->start; at < area->end && *left; at += BLOCK - 16) {
+        uint32_t size = (uint32_t)(area->end - at < BLOCK ? area->end - at : BLOCK);
+        if (!al_memory_get(m, at, block, size))
+            return 0;
+        *left -= *left < size ? *left : size;
+        for (const unsigned char *p = block + 1; (p = memmem(p, (size_t)(block + size - p), "3.", 2)); p++) {
+            uint32_t version = version_at(p - 1, block + size);
+            if (version)
+                return version;
+        }
+    }
+    return 0;
+}
+
+uint32_t al_scan_version(const struct al_memory *m, const struct al_areas *a, const char *path) {
+    unsigned char *block = malloc(BLOCK);
+    uint64_t left = SCAN_MOST;
+    uint32_t version = 0;
+    for (size_t i = 0; block && i < a->count && !version; i++)
+        if (a->list[i].readable && !a->list[i].writable && a->list[i].path &&
+            strcmp(al_area_path(a, &a->list[i]), path) == 0)
+            version = version_in(m, &a->list[i], block, &left);
+    free(block);
+    return version;
+}
+
 struct guess {
     const struct al_memory *memory;
-    uint32_t machine;
+    uint32_t machine, version;
     struct al_layout *layout;
     const struct al_areas *areas;
 };
@@ -93,15 +140,22 @@ static bool fits(const struct guess *g, const struct al_layout *l, uint64_t inte
            al_memory_u64(g->memory, thread + l->thread_interp, &back) && back == interp && runs_code(g, l, thread);
 }
 
+// Behind the head of the list stand its main interpreter and the next one's number.
+static bool is_list(const unsigned char *bytes) {
+    uint64_t main = al_u64(bytes + 8), next_id = al_u64(bytes + 16);
+    return al_address_ok(main, 8) && next_id >= 1 && next_id < 1u << 31;
+}
+
 static bool runtime_at(void *user, const unsigned char *bytes, size_t size, uint64_t address, uint64_t *ret) {
     const struct guess *g = user;
-    for (size_t i = 0; i + 8 <= size; i += 8) {
+    for (size_t i = 0; i + 24 <= size; i += 8) {
         uint64_t interp = al_u64(bytes + i);
-        if (!al_address_ok(interp, 8) || !mapped(g->areas, interp))
+        if (!al_address_ok(interp, 8) || !is_list(bytes + i) || !mapped(g->areas, interp))
             continue;
         for (size_t k = al_layout_tables_count; k-- > 0;) {
             const struct al_layout *l = &al_layout_tables[k];
-            if ((!g->machine || l->machine == g->machine) && fits(g, l, interp)) {
+            if ((!g->machine || l->machine == g->machine) && (!g->version || l->version == g->version >> 16) &&
+                al_runtime_check(g->memory, l, address + i - l->runtime_interpreters) > 0 && fits(g, l, interp)) {
                 *g->layout = *l;
                 *ret = address + i - l->runtime_interpreters;
                 return true;
@@ -112,7 +166,7 @@ static bool runtime_at(void *user, const unsigned char *bytes, size_t size, uint
 }
 
 const struct al_area *al_scan_runtime(const struct al_memory *m, const struct al_areas *a, uint32_t machine,
-                                      struct al_layout *ret, uint64_t *ret_runtime) {
-    struct guess g = {m, machine, ret, a};
+                                      uint32_t version, struct al_layout *ret, uint64_t *ret_runtime) {
+    struct guess g = {m, machine, version, ret, a};
     return scan(m, a, runtime_at, &g, ret_runtime);
 }

@@ -51,6 +51,7 @@ static struct al_slot *new_slot(const struct al_tstate *t) {
     slot->tstate = t->address;
     slot->id = t->id;
     slot->native = t->native;
+    slot->number = t->number;
     slot->task.fd = -1;
     slot->plan = (struct al_plan){.spans = spans, .cap = SPANS_FIRST};
     return slot;
@@ -64,7 +65,7 @@ struct al_slot *al_slot_get(struct al_stack *s, const struct al_tstate *t) {
         at = (at + 1) & (s->slots_cap - 1);
     struct al_slot *slot = s->slots[at];
     // The memory of a thread state that ended is used again by the next thread; a thread also starts without its ids.
-    if (slot && slot->id == t->id && slot->native == t->native)
+    if (slot && slot->id == t->id && slot->native == t->native && slot->number == t->number)
         return slot;
     struct al_slot *fresh = new_slot(t);
     if (!fresh)

@@ -14,6 +14,7 @@
 static uint32_t span_of(const struct al_layout *l) {
     const uint32_t ends[] = {l->thread_next + 8, l->thread_interp + 8, l->thread_id + 8,
                              l->thread_native_id == AL_LAYOUT_NONE ? 0 : l->thread_native_id + 8,
+                             l->thread_number == AL_LAYOUT_NONE ? 0 : l->thread_number + 8,
                              l->thread_status == AL_LAYOUT_NONE ? 0 : l->thread_status + 4,
                              l->thread_holds_gil == AL_LAYOUT_NONE ? 0 : l->thread_holds_gil + 4,
                              l->thread_wants_gil == AL_LAYOUT_NONE ? 0 : l->thread_wants_gil + 4};
@@ -35,6 +36,7 @@ static void parse(const struct al_layout *l, const unsigned char *raw, uint64_t 
     t->native = l->thread_native_id == AL_LAYOUT_NONE ? 0 : (int64_t)al_u64(raw + l->thread_native_id);
     if (t->native < 0 || t->native > INT32_MAX)
         t->native = 0;
+    t->number = l->thread_number == AL_LAYOUT_NONE ? 0 : al_u64(raw + l->thread_number);
     t->status = optional(raw, l->thread_status);
     t->holds = optional(raw, l->thread_holds_gil);
     t->wants = optional(raw, l->thread_wants_gil);

@@ -9,7 +9,13 @@
 
 #define AGAIN_NS (100 * AL_NS_PER_MS) // between two readings of the list of tasks
 #define PTHREAD_BYTES 2048u           // in which the tid is looked for: 720 bytes on in glibc on x86-64
-#define NOT_FOUND UINT32_MAX
+#define THREADS_COMPARED 4u
+#define SMALL_TID 4096 // smaller numbers stand in such a struct for other reasons, too
+#if defined __aarch64__
+#define GLIBC_PLACE 208u
+#else
+#define GLIBC_PLACE 720u
+#endif
 
 // The last number of "NSpid:": the id in the innermost namespace; *ret_same: there is only one.
 static pid_t inner_id(const char *path, bool *ret_same) {
@@ -86,29 +92,43 @@ static pid_t outer_of(struct al_stack *s, int64_t inner) {
     return look_up(s, inner);
 }
 
-// Python before 3.11 knows only pthread_self(): the address of libc's struct, in which the tid stands at a place that
-// differs between libcs. The first thread's is known: its tid is the process's id.
-static void find_place(struct al_stack *s) {
-    uint32_t words[PTHREAD_BYTES / 4];
-    s->pthread_tid = NOT_FOUND;
-    for (size_t i = s->tstates_count; i-- > 0;) {
-        if (!al_address_ok(s->tstates[i].id, 8) || !al_memory_get(&s->memory, s->tstates[i].id, words, sizeof words))
-            continue;
-        for (uint32_t k = 0; k < PTHREAD_BYTES / 4; k++)
-            if (words[k] == (uint32_t)s->inner_pid) {
-                s->pthread_tid = 4 * k;
-                return;
-            }
+// Whether the words at one place of the threads' structs are tids of this process, each another one.
+static bool tids_at(const struct al_stack *s, uint32_t words[][PTHREAD_BYTES / 4], size_t count, uint32_t k) {
+    for (size_t i = 0; i < count; i++) {
+        if (!words[i][k] || words[i][k] > INT32_MAX || !look_up(s, words[i][k]))
+            return false;
+        for (size_t j = 0; j < i; j++)
+            if (words[j][k] == words[i][k])
+                return false;
     }
+    return count > 0;
+}
+
+// Python before 3.11 knows only pthread_self(): the address of libc's struct, in which the tid stands at a place that
+// differs between libcs. One thread with a small tid (in a container) proves nothing: then only glibc's place counts.
+static void find_place(struct al_stack *s) {
+    uint32_t words[THREADS_COMPARED][PTHREAD_BYTES / 4];
+    size_t count = 0;
+    s->place_tried = s->tstates_count;
+    s->tids_ns = al_monotonic_ns();
+    read_tasks(s);
+    for (size_t i = s->tstates_count; i-- > 0 && count < THREADS_COMPARED;)
+        if (al_address_ok(s->tstates[i].id, 8) && al_memory_get(&s->memory, s->tstates[i].id, words[count], sizeof *words))
+            count++;
+    if (tids_at(s, words, count, GLIBC_PLACE / 4))
+        s->pthread_tid = GLIBC_PLACE;
+    for (uint32_t k = 0; k < PTHREAD_BYTES / 4 && !s->pthread_tid && (count > 1 || s->inner_pid > SMALL_TID); k++)
+        if (tids_at(s, words, count, k))
+            s->pthread_tid = 4 * k;
 }
 
 pid_t al_tid_of(struct al_stack *s, const struct al_tstate *t) {
     int64_t inner = t->native;
     if (!inner && s->found.layout.thread_native_id == AL_LAYOUT_NONE) {
         uint32_t tid = 0;
-        if (!s->pthread_tid)
+        if (!s->pthread_tid && s->place_tried != s->tstates_count)
             find_place(s);
-        if (s->pthread_tid != NOT_FOUND && al_address_ok(t->id, 8) &&
+        if (s->pthread_tid && al_address_ok(t->id, 8) &&
             al_memory_get(&s->memory, t->id + s->pthread_tid, &tid, sizeof tid) && tid <= INT32_MAX)
             inner = tid;
         // Garbage there is no task of the process.

@@ -143,7 +143,8 @@ static bool derive(const unsigned char *bytes, unsigned column, struct al_layout
     l->gil_locked = (uint32_t)(locked - gil);
     l->gil_holder = (uint32_t)(holder - gil);
     l->gil_size = 256; // for a waiter's futex: the struct has 208 bytes with glibc
-    l->runtime_current = l->runtime_gil = l->cframe_frame = l->frame_entry = AL_LAYOUT_NONE;
+    l->runtime_current = l->runtime_gil = l->cframe_frame = l->frame_entry = l->thread_number =
+        AL_LAYOUT_NONE;
     // Only what stands before the locals is read of a frame.
     l->frame_size = l->frame_locals;
     uint32_t in_frame[] = {l->frame_previous + 8, l->frame_code + 8, l->frame_instr + 8, l->frame_owner + 1};

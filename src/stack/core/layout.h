@@ -17,7 +17,7 @@
     X(interp_next) X(interp_id) X(interp_threads) X(interp_modules) X(interp_gil) X(interp_code_generation)            \
     X(gil_holder) X(gil_locked) X(gil_size)                                                                            \
     X(thread_prev) X(thread_next) X(thread_interp) X(thread_frame) X(thread_base_frame) X(thread_id)                   \
-    X(thread_native_id) X(thread_chunk) X(thread_status) X(thread_holds_gil) X(thread_wants_gil)                       \
+    X(thread_native_id) X(thread_number) X(thread_chunk) X(thread_status) X(thread_holds_gil) X(thread_wants_gil)                       \
     X(cframe_frame)                                                                                                    \
     X(frame_size) X(frame_previous) X(frame_code) X(frame_instr) X(frame_owner) X(frame_entry) X(frame_locals)         \
     X(frame_tlbc)                                                                                                      \
