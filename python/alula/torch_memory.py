@@ -68,21 +68,28 @@ def own_gpu() -> Optional[str]:
     return str(visible[device % len(visible)])
 
 
+def _used(device: int) -> bool:
+    """Whether this process has a context on the device: others are not even asked for their figures."""
+    test = getattr(getattr(sys.modules.get("torch"), "_C", None), "_cuda_hasPrimaryContext", None)
+    return True if test is None else bool(test(device))
+
+
 def of_device(device: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
     """(allocated, reserved) bytes; (None, None) without CUDA."""
     module = cuda()
     if module is None or device is None:
         return None, None
+    if not _used(device):
+        return 0, 0
     return module.memory_allocated(device), module.memory_reserved(device)
 
 
 def of_process() -> Dict[int, Tuple[int, int]]:
-    """{device: (allocated, reserved)} of all devices that hold anything; empty without CUDA."""
+    """{device: (allocated, reserved)} of all devices that are used; empty without CUDA."""
     module = cuda()
     if module is None:
         return {}
-    figures = {i: (module.memory_allocated(i), module.memory_reserved(i)) for i in range(module.device_count())}
-    return {i: figure for i, figure in figures.items() if figure[1]}
+    return {i: (module.memory_allocated(i), module.memory_reserved(i)) for i in range(module.device_count()) if _used(i)}
 
 
 def capturing() -> bool:
