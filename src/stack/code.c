@@ -55,7 +55,7 @@ static bool grow(struct al_codes *c) {
         clear(c); // generated code without end: what still runs is read again
     if (2 * (c->count + 1) <= c->cap)
         return true;
-    size_t cap = 2 * c->cap;
+    size_t cap = c->cap ? 2 * c->cap : 256;
     struct al_code *table = calloc(cap, sizeof *table);
     if (!table)
         return false;

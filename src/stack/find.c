@@ -33,7 +33,7 @@ static const char *base_name(const char *path) {
 }
 
 // The program itself and what is called python; all else is looked at only when these have no interpreter.
-static bool likely(const struct search *s, const char *path) {
+static bool is_likely(const struct search *s, const char *path) {
     return strstr(base_name(path), "python") != NULL || al_str_equal(path, s->exe);
 }
 
@@ -96,7 +96,7 @@ static bool look(struct search *s, look_fn *in) {
         for (size_t i = 0; i < s->areas->count; i++) {
             const struct al_area *area = &s->areas->list[i];
             const char *path = al_area_path(s->areas, area);
-            if (area->inode && area->offset == 0 && area->readable && path[0] == '/' && likely(s, path) == (pass == 0) &&
+            if (area->inode && area->offset == 0 && area->readable && path[0] == '/' && is_likely(s, path) == (pass == 0) &&
                 in(s, area, path))
                 return true;
         }

@@ -9,6 +9,10 @@
 
 enum { CODE_LINE_0 = 10, CODE_LINE_2 = 12, CODE_NO_COLUMNS = 13, CODE_LONG = 14, CODE_NONE = 15 };
 
+static int signed_byte(unsigned char byte) {
+    return byte < 128 ? byte : byte - 256;
+}
+
 static bool line_ok(int64_t line) {
     return line >= 0 && line <= LINE_MOST;
 }
@@ -20,7 +24,7 @@ static bool find_lnotab(const unsigned char *table, size_t size, int64_t line, i
         at += table[i];
         if (at > offset)
             break;
-        line += (signed char)table[i + 1];
+        line += signed_byte(table[i + 1]);
     }
     if (!line_ok(line))
         return false;
@@ -32,7 +36,7 @@ static bool find_lnotab(const unsigned char *table, size_t size, int64_t line, i
 static bool find_310(const unsigned char *table, size_t size, int64_t line, int64_t offset, struct al_position *ret) {
     int64_t at = 0;
     for (size_t i = 0; i + 1 < size; i += 2) {
-        int delta = (signed char)table[i + 1];
+        int delta = signed_byte(table[i + 1]);
         at += table[i];
         if (delta != NO_LINE_310)
             line += delta;
