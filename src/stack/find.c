@@ -15,6 +15,11 @@
 
 #define NAME_RUNTIME "_PyRuntime"
 #define INTERPS_MOST 10000u
+#if defined __aarch64__
+#define MACHINE EM_AARCH64
+#else
+#define MACHINE EM_X86_64
+#endif
 
 struct search {
     struct al_found *found;
@@ -200,7 +205,7 @@ int al_runtime_check(const struct al_memory *m, const struct al_layout *l, uint6
 int al_find_python(struct al_found *ret, const struct al_memory *m, const struct al_areas *areas, const char *procfs,
                    pid_t pid, struct al_stack_error *e) {
     char path[256];
-    struct search s = {.found = ret, .memory = m, .areas = areas, .procfs = procfs, .pid = pid};
+    struct search s = {.found = ret, .memory = m, .areas = areas, .procfs = procfs, .pid = pid, .machine = MACHINE};
     *ret = (struct al_found){0};
     snprintf(path, sizeof path, "%s/%d/exe", procfs, (int)pid);
     ssize_t n = readlink(path, s.exe, sizeof s.exe - 1);

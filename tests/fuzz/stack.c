@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     struct al_object o;
     struct al_position p;
     uint32_t version;
-    unsigned kind = data[0] & 7, which = data[1] % 8;
+    unsigned kind = data[0] & 7, which = data[1] % 12;
     if (kind == 0) {
         read_maps(i.data, i.size);
     } else if (kind == 1) {
