@@ -223,6 +223,11 @@ def _ended(memory: Memory, before: Optional[Reading]) -> None:
         logger.debug("alula: memory of %s", memory.name, exc_info=True)
 
 
+# torch.compile breaks a graph here without a word.
+for _around in (_try_read, _ended):
+    setattr(_around, "_torchdynamo_disable", True)
+
+
 class _Emptying:
     """When the cache was emptied last, and how long to wait until the next time."""
 

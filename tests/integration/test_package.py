@@ -348,6 +348,28 @@ with alula.phase("other"): pass
     assert all(end for _, _, end, _ in ring.spans())
 
 
+COMPILED = """
+import warnings, torch, alula
+warnings.simplefilter("error")
+def f(x):
+    with alula.phase("rollout"): y = x * 2
+    alula.mark("epoch")
+    return y + 1
+print(torch.compile(f, backend="eager", fullgraph=%r)(torch.ones(2)).tolist())
+@alula.watch_memory
+def g(x): return x * 3
+print(torch.compile(g, backend="eager")(torch.ones(2)).tolist(), g.memory.calls)
+"""
+
+
+def test_in_compiled_functions(watched, python):
+    """Outside of alula they are part of the graph; inside they break it, without a warning."""
+    assert python(COMPILED % True).stdout == "[3.0, 3.0]\n[3.0, 3.0] 1\n"
+    ring, out = watched("import torch.optim\n" + COMPILED % False)
+    assert out == "[3.0, 3.0]\n[3.0, 3.0] 1\n"
+    assert ring.line() == "Re"
+
+
 def test_without_torch(watched):
     """Another framework's loop: phases, epochs and steps are told by the library alone."""
     ring, out = watched("""
