@@ -267,6 +267,9 @@ bool al_loop_enter(struct al_loop *l, uint8_t phase, struct al_loop_move *m) {
     if (l->quiet)
         return false;
     m->turn = close_phase(l) | begins(phase);
+    l->resumes = phase == AL_IN_ROLLOUT && l->phase == AL_IN_FORWARD;
+    if (l->resumes)
+        timed(m, AL_IN_FORWARD, 0);
     open_phase(l, 0);
     l->quiet = 1;
     return true;
@@ -277,4 +280,10 @@ void al_loop_leave(struct al_loop *l, uint8_t phase, struct al_loop_move *m) {
         return;
     l->quiet = 0;
     m->turn = ends(phase);
+    if (!l->resumes)
+        return;
+    l->resumes = false;
+    m->turn |= begins(AL_IN_FORWARD);
+    open_phase(l, AL_IN_FORWARD);
+    timed(m, 0, AL_IN_FORWARD);
 }

@@ -21,6 +21,7 @@ struct al_loop {
     int trainer;        // > 0: a trainer tells by itself where FORWARD begins and which epoch it is
     uint8_t phase;      // the open one (enum al_phase_kind); EVALUATION only where it is inferred
     bool stale;         // DATA is open because a fetch raised
+    bool resumes;       // FORWARD goes on behind the ROLLOUT inside of it
     bool in_scaler, stepped;
     bool fed;           // a batch's fetch was seen since the last step
     bool epoch_due;     // the loader whose batch came last is not known to be trained on
@@ -82,7 +83,7 @@ void al_loop_optimizer_end(struct al_loop *l, al_loop_id optimizer, struct al_lo
 bool al_loop_scaler_begin(struct al_loop *l, struct al_loop_move *m);
 void al_loop_scaler_end(struct al_loop *l, al_loop_id optimizer, bool raised, struct al_loop_move *m);
 
-// EVALUATION, SAVE or LOG; false inside of one already.
+// EVALUATION, SAVE, LOG or ROLLOUT; false inside of one already. A forward pass goes on behind a ROLLOUT.
 bool al_loop_enter(struct al_loop *l, uint8_t phase, struct al_loop_move *m);
 void al_loop_leave(struct al_loop *l, uint8_t phase, struct al_loop_move *m);
 

@@ -5,6 +5,7 @@ under alula run, and what the report says of them. A missing environment is a fa
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -82,7 +83,7 @@ class Watched:
 def watch(alula_bin, offline, tmp_path):
     """watch(command, status=0) runs it under alula run with a report in a folder of its own."""
 
-    def run(*command, status=0, options=(), env=None, timeout=300):
+    def run(*command, status=0, options=(), env=None, timeout=240):
         report = tmp_path / "report"
         done = subprocess.run([str(word) for word in (alula_bin, "run", "--output-dir", report, *options, "--", *command)],
                               env={**os.environ, **offline, **(env or {})}, capture_output=True, encoding="utf-8",
@@ -96,6 +97,14 @@ def watch(alula_bin, offline, tmp_path):
         return watched
 
     return run
+
+
+@pytest.fixture
+def port():
+    """A free one for torchrun: with 0 it would have its ranks wait for ever."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
 
 
 @pytest.fixture

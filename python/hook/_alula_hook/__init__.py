@@ -8,7 +8,11 @@ import sys
 WANTED = {
     "torch.autograd", "torch.optim.optimizer", "torch.utils.data.dataloader", "torch.amp.grad_scaler",
     "torch.cuda.amp.grad_scaler", "torch.serialization", "safetensors.torch", "accelerate.accelerator",
-    "transformers.trainer", "torch._dynamo.trace_rules",
+    "transformers.trainer", "torch._dynamo.trace_rules", "deepspeed.runtime.engine",
+} | {
+    package + name for package in ("lightning.pytorch.", "pytorch_lightning.") for name in (
+        "loops.fit_loop", "loops.fetchers", "loops.evaluation_loop", "strategies.strategy", "plugins.precision.precision",
+        "trainer.trainer", "trainer.connectors.logger_connector.logger_connector")
 }
 
 library = None  # the probe's path where no ALULA_PROBE tells it (alula attach)
@@ -66,7 +70,11 @@ class Finder:
 def after(name, module):
     try:
         from . import patches
-        patches.PATCHES[name](module)
+        make = patches.PATCHES.get(name)
+        if make is None:
+            from . import frameworks
+            make = frameworks.PATCHES[name.replace("pytorch_lightning.", "lightning.pytorch.")]
+        make(module)
     except Exception:
         log("cannot wrap " + name)
 

@@ -179,7 +179,7 @@ def _make_iter(function):
     @_wrapper(function)
     def wrapped(self):
         iterator = starts(self)
-        if not models.loader_told and loop.begun:
+        if not models.loader_told and loop.begun and loop.active():  # not an evaluation's
             models.tell_loader(loop.probe, self)
         return iterator
     return wrapped
@@ -298,7 +298,9 @@ def running_trainer(cls):
 
 TRAINER = (("get_batch_samples", _make_data), ("training_step", _make_training_step),
            ("evaluate", _around(words.EVALUATION)), ("predict", _around(words.EVALUATION)),
-           ("_save_checkpoint", _around(words.SAVE)), ("save_model", _around(words.SAVE)), ("log", _around(words.LOG)))
+           ("_save_checkpoint", _around(words.SAVE)), ("save_model", _around(words.SAVE)), ("log", _around(words.LOG)),
+           # of TRL's and ms-swift's trainers: completions are generated, and scored
+           ("_generate_and_score_completions", _around(words.ROLLOUT)), ("_generate", _around(words.ROLLOUT)))
 
 
 def _replace_overrides(cls):

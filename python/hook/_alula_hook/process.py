@@ -12,7 +12,8 @@ ONE_LINE = 1000
 
 devices = ""  # "device0=GPU-…" once CUDA is there
 source = source_name = ""
-PLAIN, TRAINER = "torch.optim hook", "transformers.Trainer"
+PLAIN, TRAINER, LIGHTNING, ENGINE = "torch.optim hook", "transformers.Trainer", "Lightning", "deepspeed.DeepSpeedEngine"
+EXACT = (TRAINER, LIGHTNING)  # they tell of each part by themselves
 attached = False  # alula attach: whatever is done here is undone
 
 
@@ -74,8 +75,8 @@ def tell_source(name=None, why=None, **other):
     global source, source_name
     from . import loop
     source_name = name or source_name or PLAIN
-    parts = dict(data="exact", forward="exact" if source_name == TRAINER else "inferred", backward="exact",
-                 optimizer="exact", evaluation="exact" if source_name == TRAINER else "inferred")
+    parts = dict(data="exact", forward="exact" if source_name in EXACT else "inferred", backward="exact",
+                 optimizer="exact", evaluation="exact" if source_name in EXACT else "inferred")
     parts.update(other)
     text = "%s; %s" % (source_name, " ".join("%s=%s" % part for part in parts.items())) + ("; " + why if why else "")
     if text != source and loop.begun:
@@ -108,7 +109,7 @@ def activate():
         loop.set_torch(torch.is_grad_enabled, getattr(torch, "cuda", None))
         hello(loop.probe)
         loop.begun = True
-        tell_source(TRAINER if loop.in_trainer() else PLAIN)
+        tell_source(source_name or (TRAINER if loop.in_trainer() else PLAIN))
         if not attached:  # it cannot be taken back; the probe sees a fork by itself
             os.register_at_fork(after_in_child=forked)
         atexit.register(ends)

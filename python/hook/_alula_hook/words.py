@@ -4,7 +4,7 @@
 VERSION = 1  # of the records, in HELLO
 
 HELLO, EPOCH, GPU_TIME, MEMORY, EXIT, COST, ANSWER, TOKENS = 1, 5, 6, 7, 8, 9, 12, 13
-DATA, FORWARD, BACKWARD, OPTIMIZER, EVALUATION, SAVE, LOG = 1, 2, 3, 4, 5, 6, 7
+DATA, FORWARD, BACKWARD, OPTIMIZER, EVALUATION, SAVE, LOG, ROLLOUT = 1, 2, 3, 4, 5, 6, 7, 8
 PHASES = ("other", "data", "forward", "backward", "optimizer", "evaluation", "save", "log", "rollout", "communication")
 FRAMEWORK, OUTPUT_DIR, ERROR, WHERE, SOURCE, METRICS, ALLOCATOR, ANSWER_TEXT, MODEL, OPTIONS = range(10)
 MEMORY_SUMMARY, EMPTY_CACHE = 1, 2

@@ -226,6 +226,29 @@ static void test_trainer(void **state) {
 }
 
 // An iterator that is no loader's: what its fetch ends and begins, and steps in a row without any fetch.
+static void test_rollout_inside_of_a_forward_pass(void **state) {
+    (void)state;
+    start();
+    al_loop_trainer(&loop, 1);
+    struct al_loop_move m = {0};
+    al_loop_forward_begin(&loop, 4, &m);
+    told(&m);
+    for (int i = 0; i < 2; i++) { // the second one is of a trainer's between its steps
+        m = (struct al_loop_move){0};
+        assert_true(al_loop_enter(&loop, AL_IN_ROLLOUT, &m));
+        told(&m);
+        m = (struct al_loop_move){0};
+        assert_false(al_loop_data_begin(&loop, false, &m) || al_loop_enter(&loop, AL_IN_LOG, &m));
+        al_loop_leave(&loop, AL_IN_ROLLOUT, &m);
+        told(&m);
+        if (!i) {
+            backward();
+            assert_int_equal(optimizer(1), 4);
+        }
+    }
+    assert_string_equal(line, "FfRrFfBbOo|Rr");
+}
+
 static void test_other_iterators(void **state) {
     (void)state;
     start();
@@ -300,7 +323,7 @@ int loop_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_loop), cmocka_unit_test(test_accumulation), cmocka_unit_test(test_failures),
         cmocka_unit_test(test_evaluation), cmocka_unit_test(test_scaler),       cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_trainer),    cmocka_unit_test(test_other_iterators), cmocka_unit_test(test_told_epochs),
-        cmocka_unit_test(test_moves)};
+        cmocka_unit_test(test_trainer), cmocka_unit_test(test_rollout_inside_of_a_forward_pass),
+        cmocka_unit_test(test_other_iterators), cmocka_unit_test(test_told_epochs), cmocka_unit_test(test_moves)};
     return cmocka_run_group_tests_name("probe: loop", tests, NULL, NULL);
 }
