@@ -122,7 +122,8 @@ static bool read_name(struct al_codes *c, struct al_code *e, uint64_t address, c
 static void read_code(struct al_codes *c, struct al_code *e, uint64_t address, int64_t now_ns) {
     unsigned char raw[CODE_READ_MOST];
     char file[AL_TEXT_MOST], name[1024], qualname[AL_TEXT_MOST];
-    *e = (struct al_code){.address = address, .id = AL_STACK_NO_CODE, .checked_ns = now_ns, .generation = c->generation};
+    *e =
+        (struct al_code){.address = address, .id = AL_STACK_NO_CODE, .checked_ns = now_ns, .generation = c->generation};
     e->serial = ++c->serial;
     if (!al_address_ok(address, 8) || c->layout->code_size > sizeof raw ||
         !al_memory_get(c->memory, address, raw, c->layout->code_size)) {
@@ -235,7 +236,8 @@ bool al_codes_position(struct al_codes *c, struct al_code *e, uint64_t instr, ui
         int64_t offset = (int64_t)(instr - start);
         // The interpreter stands one unit before the code until the first instruction has begun.
         if (offset >= -2 && offset < OFFSET_MOST)
-            memo->good = al_lines_find(c->layout->lines, e->lines, e->lines_size, e->first_line, offset, &memo->position);
+            memo->good =
+                al_lines_find(c->layout->lines, e->lines, e->lines_size, e->first_line, offset, &memo->position);
     }
     *ret = memo->position;
     return memo->good;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code objects of the target by their address, with names and line tables kept here. An address may be used again for
-// another one: entries are compared with the target now and then (by its own count of freed code objects where it has one).
+// another one: entries are compared with the target now and then (by its own count of freed code objects where it has
+// one).
 #ifndef AL_STACK_CODE_H
 #define AL_STACK_CODE_H
 
@@ -10,7 +11,7 @@
 #include "stack/intern.h"
 
 struct al_code {
-    uint64_t address; // 0: a free place
+    uint64_t address;  // 0: a free place
     uint64_t words[6]; // what it was read from: type, file, name, qualified name, lines, first line
     uint32_t serial;   // of this reading
     uint32_t id;       // in the names; AL_STACK_NO_CODE: no code object, or unreadable
@@ -52,6 +53,7 @@ void al_codes_check(struct al_codes *c, const struct al_raw_frame *frames, uint3
 // Reads it when it is new. NULL: out of memory.
 struct al_code *al_codes_get(struct al_codes *c, uint64_t address, int64_t now_ns);
 // False: the line is not known.
-bool al_codes_position(struct al_codes *c, struct al_code *code, uint64_t instr, uint32_t tlbc, struct al_position *ret);
+bool al_codes_position(struct al_codes *c, struct al_code *code, uint64_t instr, uint32_t tlbc,
+                       struct al_position *ret);
 
 #endif

@@ -101,8 +101,8 @@ static bool look(struct search *s, look_fn *in) {
         for (size_t i = 0; i < s->areas->count; i++) {
             const struct al_area *area = &s->areas->list[i];
             const char *path = al_area_path(s->areas, area);
-            if (area->inode && area->offset == 0 && area->readable && path[0] == '/' && is_likely(s, path) == (pass == 0) &&
-                in(s, area, path))
+            if (area->inode && area->offset == 0 && area->readable && path[0] == '/' &&
+                is_likely(s, path) == (pass == 0) && in(s, area, path))
                 return true;
         }
     }
@@ -126,8 +126,10 @@ static int unsupported(struct search *s, enum al_layout_problem problem, struct 
 }
 
 static int not_python(struct search *s, struct al_stack_error *e) {
-    snprintf(e->text, sizeof e->text, "process %d (%.300s) holds no CPython interpreter; if it starts one as a child, name that "
-             "process", (int)s->pid, s->exe[0] ? s->exe : "?");
+    snprintf(e->text, sizeof e->text,
+             "process %d (%.300s) holds no CPython interpreter; if it starts one as a child, name that "
+             "process",
+             (int)s->pid, s->exe[0] ? s->exe : "?");
     return AL_E_FORMAT;
 }
 
@@ -162,8 +164,10 @@ static int by_table(struct search *s, struct al_stack_error *e) {
     }
     if (none_yet)
         return starting(s, e);
-    snprintf(e->text, sizeof e->text, "the interpreter of process %d (%.200s) is not laid out as CPython's release builds are "
-             "(a debug build, a fork, or it is starting): alula does not guess", (int)s->pid, f->object);
+    snprintf(e->text, sizeof e->text,
+             "the interpreter of process %d (%.200s) is not laid out as CPython's release builds are "
+             "(a debug build, a fork, or it is starting): alula does not guess",
+             (int)s->pid, f->object);
     return AL_E_UNSUPPORTED;
 }
 

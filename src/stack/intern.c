@@ -16,7 +16,8 @@ static uint32_t hash_of(const char *filename, const char *qualname, const char *
     return (uint32_t)(h >> 32);
 }
 
-static bool is(const struct al_stack_code *c, const char *filename, const char *name, const char *qualname, int32_t line) {
+static bool is(const struct al_stack_code *c, const char *filename, const char *name, const char *qualname,
+               int32_t line) {
     return c->first_line == line && strcmp(c->qualname, qualname) == 0 && strcmp(c->name, name) == 0 &&
            strcmp(c->filename, filename) == 0;
 }
@@ -50,7 +51,8 @@ static bool make_room(struct al_intern *t) {
     return true;
 }
 
-uint32_t al_intern_add(struct al_intern *t, const char *filename, const char *name, const char *qualname, int32_t first_line) {
+uint32_t al_intern_add(struct al_intern *t, const char *filename, const char *name, const char *qualname,
+                       int32_t first_line) {
     if (t->count >= AL_INTERN_MOST - 1) {
         filename = "";
         name = qualname = "(too many functions)";

@@ -15,7 +15,8 @@ struct al_intern {
 };
 
 // AL_STACK_NO_CODE: out of memory.
-uint32_t al_intern_add(struct al_intern *t, const char *filename, const char *name, const char *qualname, int32_t first_line);
+uint32_t al_intern_add(struct al_intern *t, const char *filename, const char *name, const char *qualname,
+                       int32_t first_line);
 void al_intern_free(struct al_intern *t);
 
 #endif

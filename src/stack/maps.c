@@ -57,7 +57,8 @@ static int parse_line(struct al_areas *a, const char *line, size_t length) {
     memcpy(text, line, kept);
     text[kept] = '\0';
     if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &area.start, &area.end, rights,
-               &area.offset, &area.inode, &at) < 5 || area.start >= area.end)
+               &area.offset, &area.inode, &at) < 5 ||
+        area.start >= area.end)
         return 0; // not a mapping: a line of another kernel
     area.readable = rights[0] == 'r';
     area.writable = rights[1] == 'w';

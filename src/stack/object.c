@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define HEADERS_MOST 128u    // program headers
-#define DYNAMIC_MOST 512u    // entries of PT_DYNAMIC
-#define CHAIN_MOST 100000u   // symbols of one hash bucket
+#define HEADERS_MOST 128u  // program headers
+#define DYNAMIC_MOST 512u  // entries of PT_DYNAMIC
+#define CHAIN_MOST 100000u // symbols of one hash bucket
 #define SECTIONS_MOST 10000u
 #define NAME_MOST 32u
 #define TABLE_MOST (256u << 20) // bytes of a symbol or string table in a file
@@ -155,8 +155,9 @@ static bool find_section(int fd, uint32_t type, const char *name, Elf64_Shdr *re
             return false;
         if (type && ret->sh_type != type)
             continue;
-        if (name && (ret->sh_name >= names.sh_size || pread(fd, text, sizeof text - 1, (off_t)(names.sh_offset +
-                     ret->sh_name)) <= 0 || strcmp(text, name) != 0))
+        if (name &&
+            (ret->sh_name >= names.sh_size ||
+             pread(fd, text, sizeof text - 1, (off_t)(names.sh_offset + ret->sh_name)) <= 0 || strcmp(text, name) != 0))
             continue;
         return !ret_link || (ret->sh_link < h.e_shnum &&
                              file_at(fd, ret_link, sizeof *ret_link, h.e_shoff + ret->sh_link * sizeof *ret_link));

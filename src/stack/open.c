@@ -19,7 +19,7 @@ uint64_t al_start_time(const char *procfs, pid_t pid) {
     text[n > 0 ? n : 0] = '\0';
     char *at = strrchr(text, ')');
     if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
-        return 0; // gone, or its memory is
+        return 0;                                  // gone, or its memory is
     for (int field = 2; at && field < 22; field++) // of "pid (comm) state ...": starttime is the 22nd
         at = strchr(at + 1, ' ');
     return at ? strtoull(at + 1, NULL, 10) : 0;
@@ -36,11 +36,13 @@ static int yama_scope(void) {
 
 int al_stack_denied(pid_t pid, struct al_stack_error *error) {
     int scope = yama_scope();
-    const char *advice = "it belongs to another user, or is not dumpable: run as its user or as root (CAP_SYS_PTRACE); in a "
-                         "container, start that with --cap-add SYS_PTRACE";
+    const char *advice =
+        "it belongs to another user, or is not dumpable: run as its user or as root (CAP_SYS_PTRACE); in a "
+        "container, start that with --cap-add SYS_PTRACE";
     if (scope == 1)
-        advice = "kernel.yama.ptrace_scope is 1, which allows only a parent to read its children: run as root, start the "
-                 "program by alula, or set it to 0 (sysctl kernel.yama.ptrace_scope=0)";
+        advice =
+            "kernel.yama.ptrace_scope is 1, which allows only a parent to read its children: run as root, start the "
+            "program by alula, or set it to 0 (sysctl kernel.yama.ptrace_scope=0)";
     else if (scope == 2)
         advice = "kernel.yama.ptrace_scope is 2: only root (CAP_SYS_PTRACE) may read other processes";
     else if (scope >= 3)
@@ -52,12 +54,8 @@ int al_stack_denied(pid_t pid, struct al_stack_error *error) {
 static int cannot(pid_t pid, int code, struct al_stack_error *error) {
     switch (code) {
     case AL_E_DENIED: return al_stack_denied(pid, error);
-    case AL_E_GONE:
-        snprintf(error->text, sizeof error->text, "process %d has ended", (int)pid);
-        break;
-    case AL_E_NOENT:
-        snprintf(error->text, sizeof error->text, "there is no process %d", (int)pid);
-        break;
+    case AL_E_GONE: snprintf(error->text, sizeof error->text, "process %d has ended", (int)pid); break;
+    case AL_E_NOENT: snprintf(error->text, sizeof error->text, "there is no process %d", (int)pid); break;
     default: snprintf(error->text, sizeof error->text, "process %d: %s", (int)pid, al_error_text(code));
     }
     return code;
@@ -118,7 +116,8 @@ static int make_buffers(struct al_stack *s) {
     return s->buffer && s->walk.frames && s->walk.second ? 0 : AL_E_NOMEM;
 }
 
-int al_stack_open(pid_t pid, const struct al_stack_settings *settings, struct al_stack **ret, struct al_stack_error *error) {
+int al_stack_open(pid_t pid, const struct al_stack_settings *settings, struct al_stack **ret,
+                  struct al_stack_error *error) {
     struct al_stack *s = calloc(1, sizeof *s);
     *ret = NULL;
     error->text[0] = '\0';

@@ -14,16 +14,16 @@
 struct al_tstate {
     uint64_t address, interp, next, id;
     uint64_t number; // of all that the interpreter ever had; 0 not known (3.13 on: native tells them apart)
-    int64_t native; // tid in the target's pid namespace; 0 not known
+    int64_t native;  // tid in the target's pid namespace; 0 not known
     uint32_t status, holds, wants;
 };
 
 // What /proc says about a thread; kept from sample to sample.
 struct al_task {
-    int fd; // of schedstat; -1
+    int figures_fd, state_fd; // of schedstat and (of a thread that runs) stat; -1
     uint64_t run_ns, wait_ns, slices;
-    bool known, off_cpu; // off_cpu: it slept, and its figures are those that it fell asleep with
-    uint8_t quiet;       // samples in a row with the same figures
+    bool known, off_cpu;     // off_cpu: it slept, and its figures are those that it fell asleep with
+    uint8_t quiet;           // samples in a row with the same figures
     uint8_t idle, waits_gil; // enum al_stack_tristate
 };
 
@@ -99,7 +99,10 @@ struct al_stack {
     uint32_t pthread_tid; // where a pthread's struct keeps its tid (3.8 to 3.10); 0 not known
     size_t place_tried;   // with how many threads it was looked for
     int64_t tids_ns;      // when the map of tids was made
-    struct { int64_t inner; pid_t outer; } *tids;
+    struct {
+        int64_t inner;
+        pid_t outer;
+    } *tids;
     size_t tids_count;
 
     struct al_active *active; // by ident

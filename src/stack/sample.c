@@ -22,7 +22,8 @@ static bool more_frames(struct al_slot *slot, uint32_t count) {
     return true;
 }
 
-static void fill_frame(struct al_stack *s, const struct al_raw_frame *raw, struct al_code *code, struct al_stack_frame *f) {
+static void fill_frame(struct al_stack *s, const struct al_raw_frame *raw, struct al_code *code,
+                       struct al_stack_frame *f) {
     struct al_position p = {0, 0, -1, -1};
     bool placed = code->lines && al_codes_position(&s->codes, code, raw->instr, raw->tlbc, &p);
     *f = (struct al_stack_frame){
@@ -91,9 +92,7 @@ static int walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
         s->counts.unstable++;
         error = resolve(s, slot, now);
         break;
-    default:
-        slot->status = AL_STACK_UNREADABLE;
-        s->counts.unreadable++;
+    default: slot->status = AL_STACK_UNREADABLE; s->counts.unreadable++;
     }
     s->counts.truncated += slot->truncated;
     return error;
@@ -141,8 +140,8 @@ static uint8_t tristate(bool yes) {
     return yes ? AL_STACK_YES : AL_STACK_NO;
 }
 
-static void fill_state(struct al_stack *s, struct al_slot *slot, const struct al_tstate *t, const struct al_interp *interp,
-                       struct al_stack_thread *out) {
+static void fill_state(struct al_stack *s, struct al_slot *slot, const struct al_tstate *t,
+                       const struct al_interp *interp, struct al_stack_thread *out) {
     bool direct = s->found.layout.thread_wants_gil != AL_LAYOUT_NONE && !s->found.layout.free_threaded;
     al_task_look(s, slot, direct ? 0 : interp->gil);
     out->idle = slot->task.idle;

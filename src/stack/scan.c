@@ -18,7 +18,8 @@ static const struct al_area *file_of(const struct al_areas *a, const struct al_a
 }
 
 // Calls `at` for each block of the writable parts of mapped files, .bss included.
-static const struct al_area *scan(const struct al_memory *m, const struct al_areas *a, at_fn *at, void *user, uint64_t *ret) {
+static const struct al_area *scan(const struct al_memory *m, const struct al_areas *a, at_fn *at, void *user,
+                                  uint64_t *ret) {
     unsigned char *block = malloc(BLOCK);
     uint64_t left = SCAN_MOST;
     const struct al_area *found = NULL;
@@ -73,7 +74,8 @@ static uint32_t version_at(const unsigned char *at, const unsigned char *end) {
     return numbers[0] >= 8 && numbers[0] <= 12 ? 0x030000f0u | numbers[0] << 16 | numbers[1] << 8 : 0;
 }
 
-static uint32_t version_in(const struct al_memory *m, const struct al_area *area, unsigned char *block, uint64_t *left) {
+static uint32_t version_in(const struct al_memory *m, const struct al_area *area, unsigned char *block,
+                           uint64_t *left) {
     // Blocks overlap by the length of such a text.
     for (uint64_t at = area->start; at < area->end && *left; at += BLOCK - 16) {
         uint32_t size = (uint32_t)(area->end - at < BLOCK ? area->end - at : BLOCK);
@@ -120,7 +122,8 @@ static bool mapped(const struct al_areas *a, uint64_t address) {
     return low < a->count && address >= a->list[low].start && a->list[low].writable;
 }
 
-// The first frame's code object must have a file name, and so on: otherwise it is another pair that points at each other.
+// The first frame's code object must have a file name, and so on: otherwise it is another pair that points at each
+// other.
 static bool runs_code(const struct guess *g, const struct al_layout *l, uint64_t thread) {
     uint64_t frame, code, name;
     char text[256];

@@ -52,7 +52,7 @@ static struct al_slot *new_slot(const struct al_tstate *t) {
     slot->id = t->id;
     slot->native = t->native;
     slot->number = t->number;
-    slot->task.fd = -1;
+    slot->task.figures_fd = slot->task.state_fd = -1;
     slot->plan = (struct al_plan){.spans = spans, .cap = SPANS_FIRST};
     return slot;
 }

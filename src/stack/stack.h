@@ -16,15 +16,16 @@ struct al_stack; // the sampler of one process
 #define AL_STACK_NO_CODE UINT32_MAX
 
 enum al_stack_what {
-    AL_STACK_STATE = 1 << 0,     // idle, waiting for the GIL, CPU time: from /proc/PID/task
-    AL_STACK_GIL_ONLY = 1 << 1,  // only the thread (of each interpreter) that holds the GIL
-    AL_STACK_BUSY_ONLY = 1 << 2, // idle threads are listed without frames (implies STATE)
-    AL_STACK_NAMES = 1 << 3,     // thread names as Python gives them, else the system's
-    AL_STACK_TASKS = 1 << 4,     // asyncio: the tasks that wait for the running one (3.14+)
+    AL_STACK_STATE = 1 << 0,    // idle, waiting for the GIL, CPU time: from /proc/PID/task
+    AL_STACK_GIL_ONLY = 1 << 1, // only the thread (of each interpreter) that holds the GIL
+    AL_STACK_BUSY_ONLY = 1
+        << 2, // idle threads are listed without frames (implies STATE); who waits for the GIL is not idle
+    AL_STACK_NAMES = 1 << 3, // thread names as Python gives them, else the system's
+    AL_STACK_TASKS = 1 << 4, // kept for asyncio's chain of tasks (3.14 on): ignored so far
 };
 
 struct al_stack_settings {
-    unsigned depth;    // frames a thread; 0: AL_STACK_DEPTH_DEFAULT
+    unsigned depth;     // frames a thread; 0: AL_STACK_DEPTH_DEFAULT
     const char *procfs; // NULL: "/proc"
 };
 
@@ -57,13 +58,13 @@ enum al_stack_frame_kind {
 };
 
 struct al_stack_frame {
-    uint64_t address; // of the interpreter's frame (or the instruction, of a native one)
-    uint32_t code;    // for al_stack_code; AL_STACK_NO_CODE: it could not be read
+    uint64_t address;           // of the interpreter's frame (or the instruction, of a native one)
+    uint32_t code;              // for al_stack_code; AL_STACK_NO_CODE: it could not be read
     int32_t line, end_line;     // 0: not known
     int32_t column, end_column; // bytes from 0; -1: not known
-    uint8_t kind;     // enum al_stack_frame_kind
-    bool entry;       // native code called this frame: what lies below belongs to another run of the interpreter loop
-    bool degraded;    // something of it could not be read
+    uint8_t kind;               // enum al_stack_frame_kind
+    bool entry;    // native code called this frame: what lies below belongs to another run of the interpreter loop
+    bool degraded; // something of it could not be read
 };
 
 enum al_stack_thread_status {
@@ -77,16 +78,16 @@ enum al_stack_thread_status {
 enum al_stack_tristate { AL_STACK_UNKNOWN, AL_STACK_NO, AL_STACK_YES };
 
 struct al_stack_thread {
-    uint64_t id;      // as threading.get_ident() says
-    uint64_t tstate;  // address of its PyThreadState
-    pid_t tid;        // here, in alula's own pid namespace; 0 not known
-    int64_t interp;   // id of its interpreter: 0 the main one
+    uint64_t id;     // as threading.get_ident() says
+    uint64_t tstate; // address of its PyThreadState
+    pid_t tid;       // here, in alula's own pid namespace; 0 not known
+    int64_t interp;  // id of its interpreter: 0 the main one
     char name[64];
-    uint8_t status;   // enum al_stack_thread_status
+    uint8_t status;                     // enum al_stack_thread_status
     uint8_t holds_gil, waits_gil, idle; // enum al_stack_tristate
-    bool main;        // the process's first thread
-    bool truncated;   // deeper than settings.depth: the root's end is missing
-    uint64_t cpu_ns;  // the thread's CPU time so far (STATE; 0 not known)
+    bool main;                          // the process's first thread
+    bool truncated;                     // deeper than settings.depth: the root's end is missing
+    uint64_t cpu_ns;                    // the thread's CPU time so far (STATE; 0 not known)
     uint32_t count;
     const struct al_stack_frame *frames; // innermost first
 };
@@ -109,8 +110,8 @@ struct al_stack_code {
 // The same function of the same file has one number as long as s lives. NULL: no such number.
 const struct al_stack_code *al_stack_code(const struct al_stack *s, uint32_t code);
 
-struct al_stack_counts { // since open
-    uint64_t samples, threads;               // calls; threads walked or known to be unchanged
+struct al_stack_counts {                          // since open
+    uint64_t samples, threads;                    // calls; threads walked or known to be unchanged
     uint64_t ok, unstable, unreadable, unchanged; // of threads: unchanged were not read again (they did not run)
     uint64_t degraded_frames, truncated, codes, names_failed, reads;
 };

@@ -13,7 +13,8 @@
 #include "base/str.h"
 #include "stack/parts.h"
 
-#define OPEN_MOST 4096 // files that stay open, of all samplers
+#define OPEN_MOST 4096  // files that stay open, of all samplers
+#define LONG_ASLEEP 100 // samples, after which the one of the two files that is not needed is closed
 #if defined __aarch64__
 #define FUTEX_NUMBER 98
 #else
@@ -33,44 +34,46 @@ static ssize_t read_file(const struct al_stack *s, pid_t tid, const char *name, 
     return n;
 }
 
-void al_task_free(struct al_task *t) {
-    if (t->fd >= 0) {
-        close(t->fd);
+static void close_one(int *fd) {
+    if (*fd >= 0) {
+        close(*fd);
         atomic_fetch_sub(&open_files, 1);
     }
-    t->fd = -1;
+    *fd = -1;
 }
 
-static bool keep_open(const struct al_stack *s, struct al_task *t, pid_t tid) {
+void al_task_free(struct al_task *t) {
+    close_one(&t->figures_fd);
+    close_one(&t->state_fd);
+}
+
+// Through a file that stays open while there are not too many of them. False: the thread is gone, or has no such file.
+static bool read_kept(const struct al_stack *s, int *fd, pid_t tid, const char *name, char *out, size_t size) {
     char path[256];
-    if (t->fd >= 0)
-        return true;
-    if (atomic_load(&open_files) >= OPEN_MOST)
-        return false;
-    snprintf(path, sizeof path, "%s/%d/task/%d/schedstat", s->procfs, (int)s->pid, (int)tid);
-    t->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (t->fd >= 0)
-        atomic_fetch_add(&open_files, 1);
-    return t->fd >= 0;
+    if (*fd < 0 && atomic_load(&open_files) < OPEN_MOST) {
+        snprintf(path, sizeof path, "%s/%d/task/%d/%s", s->procfs, (int)s->pid, (int)tid, name);
+        *fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (*fd >= 0)
+            atomic_fetch_add(&open_files, 1);
+    }
+    ssize_t n = *fd < 0 ? read_file(s, tid, name, out, size) : pread(*fd, out, size - 1, 0);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
 }
 
 // "run_ns wait_ns slices"; false: the kernel has none.
 static bool schedstat(const struct al_stack *s, struct al_task *t, pid_t tid, uint64_t figures[3]) {
-    char text[128];
-    ssize_t n = keep_open(s, t, tid) ? pread(t->fd, text, sizeof text - 1, 0)
-                                     : read_file(s, tid, "schedstat", text, sizeof text);
-    if (n <= 0)
+    char text[128], *at = text;
+    if (!read_kept(s, &t->figures_fd, tid, "schedstat", text, sizeof text))
         return false;
-    text[n] = '\0';
-    char *at = text;
     for (int i = 0; i < 3; i++)
         figures[i] = strtoull(at, &at, 10);
     return true;
 }
 
-static char state_of(const struct al_stack *s, pid_t tid) {
+static char state_of(const struct al_stack *s, struct al_task *t, pid_t tid) {
     char text[512];
-    if (read_file(s, tid, "stat", text, sizeof text) <= 0)
+    if (!read_kept(s, &t->state_fd, tid, "stat", text, sizeof text))
         return '?';
     char *end = strrchr(text, ')');
     return end && end[1] == ' ' ? end[2] : '?';
@@ -87,7 +90,8 @@ static uint8_t waits_for(const struct al_stack *s, pid_t tid, uint64_t gil) {
         return AL_STACK_UNKNOWN;
     if (sscanf(text, "%ld 0x%" SCNx64, &number, &futex) != 2)
         return AL_STACK_NO; // "running"
-    return number == FUTEX_NUMBER && futex >= gil && futex - gil < s->found.layout.gil_size ? AL_STACK_YES : AL_STACK_NO;
+    return number == FUTEX_NUMBER && futex >= gil && futex - gil < s->found.layout.gil_size ? AL_STACK_YES
+                                                                                            : AL_STACK_NO;
 }
 
 void al_task_look(struct al_stack *s, struct al_slot *slot, uint64_t gil) {
@@ -101,9 +105,11 @@ void al_task_look(struct al_stack *s, struct al_slot *slot, uint64_t gil) {
     bool figures = schedstat(s, t, slot->tid, now);
     if (figures && t->known && t->off_cpu && now[0] == t->run_ns && now[2] == t->slices) {
         t->quiet = t->quiet < UINT8_MAX ? (uint8_t)(t->quiet + 1) : UINT8_MAX;
+        if (t->quiet == LONG_ASLEEP)
+            close_one(&t->state_fd);
         return;
     }
-    char state = state_of(s, slot->tid);
+    char state = state_of(s, t, slot->tid);
     t->idle = state == '?' ? AL_STACK_UNKNOWN : state == 'R' ? AL_STACK_NO : AL_STACK_YES;
     t->off_cpu = figures && t->idle == AL_STACK_YES;
     t->waits_gil = t->idle == AL_STACK_YES ? waits_for(s, slot->tid, gil) : AL_STACK_NO;

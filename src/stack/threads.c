@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target's list of threads. It changes seldom: all that was needed of it for the last sample is read by one call, and
-// only what is new one by one.
+// The target's list of threads. It changes seldom: all that was needed of it for the last sample is read by one call,
+// and only what is new one by one.
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -12,7 +12,9 @@
 #define INTERPS_AHEAD 16u // interpreters that are read ahead
 
 static uint32_t span_of(const struct al_layout *l) {
-    const uint32_t ends[] = {l->thread_next + 8, l->thread_interp + 8, l->thread_id + 8,
+    const uint32_t ends[] = {l->thread_next + 8,
+                             l->thread_interp + 8,
+                             l->thread_id + 8,
                              l->thread_native_id == AL_LAYOUT_NONE ? 0 : l->thread_native_id + 8,
                              l->thread_number == AL_LAYOUT_NONE ? 0 : l->thread_number + 8,
                              l->thread_status == AL_LAYOUT_NONE ? 0 : l->thread_status + 4,
@@ -105,8 +107,8 @@ static bool ask_interp(struct al_stack *s, const struct al_interp *i) {
     return ok && (!i->gil || ask(s, i->gil + l->gil_holder, l->gil_locked + 4 - l->gil_holder));
 }
 
-// All that the last sample's list consisted of, in one go. s->heads: the pieces before those of the threads; s->done: how
-// many could be read.
+// All that the last sample's list consisted of, in one go. s->heads: the pieces before those of the threads; s->done:
+// how many could be read.
 static int read_known(struct al_stack *s, uint32_t span) {
     const struct al_layout *l = &s->found.layout;
     size_t at = 0;
@@ -171,7 +173,8 @@ static int threads_of(struct al_stack *s, const struct al_interp *interp, uint32
         if (!room((void **)&s->next_tstates, &s->next_cap, *count + 1, sizeof *s->next_tstates))
             return AL_E_NOMEM;
         struct al_tstate *t = &s->next_tstates[*count];
-        // A thread that ends while its neighbour is read leaves a state that points elsewhere: the list ends there for now.
+        // A thread that ends while its neighbour is read leaves a state that points elsewhere: the list ends there for
+        // now.
         if (!one(s, at, span, hint, t) || t->interp != interp->address)
             return *count > first ? 0 : AL_E_FORMAT;
         (*count)++;

@@ -113,7 +113,8 @@ static void find_place(struct al_stack *s) {
     s->tids_ns = al_monotonic_ns();
     read_tasks(s);
     for (size_t i = s->tstates_count; i-- > 0 && count < THREADS_COMPARED;)
-        if (al_address_ok(s->tstates[i].id, 8) && al_memory_get(&s->memory, s->tstates[i].id, words[count], sizeof *words))
+        if (al_address_ok(s->tstates[i].id, 8) &&
+            al_memory_get(&s->memory, s->tstates[i].id, words[count], sizeof *words))
             count++;
     if (tids_at(s, words, count, GLIBC_PLACE / 4))
         s->pthread_tid = GLIBC_PLACE;

@@ -43,8 +43,13 @@ static void walk(const struct al_memory *m, const struct al_layout *l) {
     static struct al_raw_frame frames[DEPTH], second[DEPTH];
     static struct al_span spans[SPANS];
     struct al_plan plan = {.spans = spans, .cap = SPANS};
-    struct al_walk w = {.layout = l, .memory = m, .buffer = buffer, .buffer_size = sizeof buffer, .frames = frames,
-                        .second = second, .depth = DEPTH};
+    struct al_walk w = {.layout = l,
+                        .memory = m,
+                        .buffer = buffer,
+                        .buffer_size = sizeof buffer,
+                        .frames = frames,
+                        .second = second,
+                        .depth = DEPTH};
     for (int i = 0; i < 2; i++) {
         (void)al_walk_thread(&w, &plan, BASE);
         if (w.count > DEPTH || plan.count + plan.missed > SPANS)

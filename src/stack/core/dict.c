@@ -5,8 +5,8 @@
 
 #define BLOCK 64u // entries read at once
 #define KEY_MOST 31u
-#define FLAG_INLINE_VALUES (1u << 2)  // Py_TPFLAGS_INLINE_VALUES, 3.13 on
-#define FLAG_MANAGED_DICT (1u << 4)   // Py_TPFLAGS_MANAGED_DICT, 3.11 on
+#define FLAG_INLINE_VALUES (1u << 2) // Py_TPFLAGS_INLINE_VALUES, 3.13 on
+#define FLAG_MANAGED_DICT (1u << 4)  // Py_TPFLAGS_MANAGED_DICT, 3.11 on
 #define DIGIT_BITS 30
 
 // A PyDictKeysObject.
@@ -37,7 +37,8 @@ static bool read_keys(const struct al_memory *m, const struct al_layout *l, uint
 }
 
 // values: of a split dict the array of values; 0: they stand in the entries.
-static bool walk_keys(const struct al_memory *m, const struct keys *k, uint64_t values, al_dict_each_fn *each, void *user) {
+static bool walk_keys(const struct al_memory *m, const struct keys *k, uint64_t values, al_dict_each_fn *each,
+                      void *user) {
     unsigned char block[BLOCK * 24];
     uint64_t apart[BLOCK];
     for (uint64_t at = 0; at < k->count; at += BLOCK) {
@@ -60,7 +61,8 @@ static uint64_t values_at(const struct al_layout *l, uint64_t address) {
     return address && l->version >= 0x030d ? address + 8 : address;
 }
 
-bool al_dict_walk(const struct al_memory *m, const struct al_layout *l, uint64_t dict, al_dict_each_fn *each, void *user) {
+bool al_dict_walk(const struct al_memory *m, const struct al_layout *l, uint64_t dict, al_dict_each_fn *each,
+                  void *user) {
     uint64_t keys, values;
     struct keys k;
     if (!al_address_ok(dict, 8) || !al_memory_u64(m, dict + l->dict_keys, &keys) ||
@@ -121,8 +123,8 @@ static uint64_t managed(const struct al_memory *m, const struct al_layout *l, ui
 }
 
 // 3.13 on: values behind the object as long as they are valid, else a dict.
-static uint64_t in_line(const struct al_memory *m, const struct al_layout *l, uint64_t object, uint64_t type, uint64_t flags,
-                        const char *name) {
+static uint64_t in_line(const struct al_memory *m, const struct al_layout *l, uint64_t object, uint64_t type,
+                        uint64_t flags, const char *name) {
     uint64_t basic, head, dict;
     if (flags & FLAG_INLINE_VALUES) {
         if (!al_memory_u64(m, type + l->type_basic_size, &basic) || basic > 1u << 20 ||

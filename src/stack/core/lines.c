@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats as CPython's Objects/lnotab_notes.txt (to 3.9), PEP 626 (3.10) and InternalDocs/code_objects.md (3.11 on) say.
+// Formats as CPython's Objects/lnotab_notes.txt (to 3.9), PEP 626 (3.10) and InternalDocs/code_objects.md (3.11 on)
+// say.
 #include "stack/core/lines.h"
 
 #define NO_LINE_310 (-128)
@@ -18,7 +19,8 @@ static bool line_ok(int64_t line) {
 }
 
 // Pairs (bytes unsigned, lines signed); a line holds from where its pair ends.
-static bool find_lnotab(const unsigned char *table, size_t size, int64_t line, int64_t offset, struct al_position *ret) {
+static bool find_lnotab(const unsigned char *table, size_t size, int64_t line, int64_t offset,
+                        struct al_position *ret) {
     int64_t at = 0;
     for (size_t i = 0; i + 1 < size; i += 2) {
         at += table[i];
@@ -129,8 +131,8 @@ static bool find_311(const unsigned char *table, size_t size, int64_t line, int6
     return false;
 }
 
-bool al_lines_find(enum al_lines_format format, const unsigned char *table, size_t size, int32_t first_line, int64_t offset,
-                   struct al_position *ret) {
+bool al_lines_find(enum al_lines_format format, const unsigned char *table, size_t size, int32_t first_line,
+                   int64_t offset, struct al_position *ret) {
     *ret = (struct al_position){0, 0, -1, -1};
     if (offset < 0) {
         if (!line_ok(first_line))

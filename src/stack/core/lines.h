@@ -16,9 +16,9 @@ struct al_position {
     int32_t column, end_column; // bytes from 0; -1: none
 };
 
-// offset: of the instruction in bytes from the first one; negative: not begun (the first line). False: the table does not
-// reach there, or is damaged: *ret is "none".
-bool al_lines_find(enum al_lines_format format, const unsigned char *table, size_t size, int32_t first_line, int64_t offset,
-                   struct al_position *ret);
+// offset: of the instruction in bytes from the first one; negative: not begun (the first line). False: the table does
+// not reach there, or is damaged: *ret is "none".
+bool al_lines_find(enum al_lines_format format, const unsigned char *table, size_t size, int32_t first_line,
+                   int64_t offset, struct al_position *ret);
 
 #endif

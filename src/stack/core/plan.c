@@ -33,8 +33,8 @@ struct al_span *al_plan_find(struct al_plan *plan, uint64_t address, uint32_t si
 }
 
 // The chunk of the thread's data stack that holds the address: {previous, size, top, ...}.
-static bool find_chunk(const struct al_plan *plan, const struct al_layout *l, const struct al_memory *m, uint64_t address,
-                       uint64_t *ret_start, uint64_t *ret_limit) {
+static bool find_chunk(const struct al_plan *plan, const struct al_layout *l, const struct al_memory *m,
+                       uint64_t address, uint64_t *ret_start, uint64_t *ret_limit) {
     uint64_t chunk, head[2];
     if (l->thread_chunk == AL_LAYOUT_NONE || !al_memory_u64(m, plan->thread + l->thread_chunk, &chunk))
         return false;
@@ -158,13 +158,15 @@ static uint32_t first_pass(const struct al_plan *plan, const uint16_t *sequence,
 }
 
 // The other way round; of a chunk the end that is in use now first.
-static uint32_t second_pass(const struct al_plan *plan, const uint16_t *sequence, uint32_t half, struct al_piece *pieces) {
+static uint32_t second_pass(const struct al_plan *plan, const uint16_t *sequence, uint32_t half,
+                            struct al_piece *pieces) {
     uint32_t n = 0;
     for (uint32_t i = plan->count; i-- > 0;) {
         const struct al_span *s = &plan->spans[sequence[i]];
         uint64_t used = s->high > s->address ? s->high - s->address : 0;
-        uint32_t cut = s->limit && used > 2 * TOP && used <= s->size && n + plan->count < 2 * AL_SPANS_MOST
-                           ? (uint32_t)used - TOP : 0;
+        uint32_t cut = s->limit && used > 4 * TOP && used <= s->size && n + plan->count < 2 * AL_SPANS_MOST
+                           ? (uint32_t)used - TOP
+                           : 0;
         if (s->size > cut)
             pieces[n++] = (struct al_piece){s->address + cut, s->size - cut, half + s->at + cut};
         if (cut)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/core/text.h"
 
-#define HEAD_MOST 96u    // of the structs before a text's characters: 40 to 80 bytes
-#define CHUNK 1024u      // characters' bytes that are read at once
-#define READ_BLOCK 256u  // of a C string: never over a page's end
+#define HEAD_MOST 96u   // of the structs before a text's characters: 40 to 80 bytes
+#define CHUNK 1024u     // characters' bytes that are read at once
+#define READ_BLOCK 256u // of a C string: never over a page's end
 
 struct shape {
     uint64_t length, data;
@@ -85,8 +85,8 @@ bool al_text_read(const struct al_memory *m, const struct al_layout *l, uint64_t
     return true;
 }
 
-bool al_bytes_head(const struct al_memory *m, const struct al_layout *l, uint64_t address, uint64_t most, uint64_t *ret_data,
-                   uint64_t *ret_size) {
+bool al_bytes_head(const struct al_memory *m, const struct al_layout *l, uint64_t address, uint64_t most,
+                   uint64_t *ret_data, uint64_t *ret_size) {
     if (!al_address_ok(address, 8) || !al_memory_u64(m, address + l->bytes_size, ret_size) || *ret_size > most)
         return false;
     *ret_data = address + l->bytes_data;

@@ -18,8 +18,8 @@
 // Surrogates become '?'. False: it could not be read, or is no str (out is "").
 bool al_text_read(const struct al_memory *m, const struct al_layout *l, uint64_t address, char *out, size_t size);
 // The length of a bytes object and where its content begins. False: unreadable, or longer than `most`.
-bool al_bytes_head(const struct al_memory *m, const struct al_layout *l, uint64_t address, uint64_t most, uint64_t *ret_data,
-                   uint64_t *ret_size);
+bool al_bytes_head(const struct al_memory *m, const struct al_layout *l, uint64_t address, uint64_t most,
+                   uint64_t *ret_data, uint64_t *ret_size);
 // A C string of at most size - 1 bytes.
 bool al_cstring_read(const struct al_memory *m, uint64_t address, char *out, size_t size);
 

@@ -35,8 +35,8 @@ static bool get_u64(struct al_walk *w, struct al_plan *plan, const unsigned char
 }
 
 // The innermost frame's address; false: unreadable.
-static bool top_frame(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread, uint64_t *ret,
-                      struct chain *c) {
+static bool top_frame(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread,
+                      uint64_t *ret, struct chain *c) {
     const struct al_layout *l = w->layout;
     if (!get_u64(w, plan, base, thread + l->thread_frame, ret, c))
         return false;
@@ -94,7 +94,8 @@ static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char 
         c->frames[c->count - 1].entry = true;
 }
 
-static bool walk_copy(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread, struct chain *c) {
+static bool walk_copy(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread,
+                      struct chain *c) {
     uint64_t top;
     c->count = 0;
     c->last = 0;
@@ -123,8 +124,8 @@ static uint32_t common(const struct chain *a, const struct chain *b, bool *ret_s
     return n;
 }
 
-// A frame that was just left, or is not yet linked, may say that nobody called it. What is a root was one at the last walk,
-// or is the one that the interpreter names (3.15); a new one is believed when it is seen twice.
+// A frame that was just left, or is not yet linked, may say that nobody called it. What is a root was one at the last
+// walk, or is the one that the interpreter names (3.15); a new one is believed when it is seen twice.
 static bool same_root(const struct al_plan *plan, const struct chain *c) {
     return !c->count || c->truncated || (plan->root == c->last && plan->root_code == c->frames[c->count - 1].code);
 }

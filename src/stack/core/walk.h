@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread's chain of frames, copied while the thread may run. Everything that the walk needs is read twice by one
-// gathered read; where both copies say the same, the chain stood so at the moment between them. The innermost frames are
-// read last the first time and first the second time: what changes most has the least time to do so.
-// What is to be read is known from the walk before; what was missing is learned and the read repeated.
-// No allocation, no lock, no stdio: the same code walks the own process's threads.
+// gathered read; where both copies say the same, the chain stood so at the moment between them. The innermost frames
+// are read last the first time and first the second time: what changes most has the least time to do so. What is to be
+// read is known from the walk before; what was missing is learned and the read repeated. No allocation, no lock, no
+// stdio: the same code walks the own process's threads.
 #ifndef AL_STACK_CORE_WALK_H
 #define AL_STACK_CORE_WALK_H
 
@@ -29,7 +29,7 @@ struct al_span {
 
 // What to read of one thread; kept from sample to sample by the caller. Zeroed: nothing known.
 struct al_plan {
-    struct al_span *spans; // in the order of addresses; behind them those that the last walk missed
+    struct al_span *spans;       // in the order of addresses; behind them those that the last walk missed
     uint32_t count, missed, cap; // cap: at most AL_SPANS_MOST
     uint32_t total;              // bytes of one copy
     uint16_t touched;            // spans that this walk needed so far

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lines-tool FORMAT: for each line "FIRST BYTES HEX" of its input (format 0, 1, 2 as enum al_lines_format; HEX "-": empty)
-// the positions of the instructions at 0, 2, ... below BYTES, as "line,end_line,column,end_column ...".
+// lines-tool FORMAT: for each line "FIRST BYTES HEX" of its input (format 0, 1, 2 as enum al_lines_format; HEX "-":
+// empty) the positions of the instructions at 0, 2, ... below BYTES, as "line,end_line,column,end_column ...".
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// many-tool ROUNDS PID...: one monitor for many processes. Prints how many it opened, the frames of the last round, the CPU
-// time of a round in microseconds and the memory that it took in KiB.
+// many-tool ROUNDS PID...: one monitor for many processes. Prints how many it opened, the frames of the last round, the
+// CPU time of a round in microseconds and the memory that it took in KiB.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

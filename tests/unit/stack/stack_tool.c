@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stack-tool PID [SAMPLES [INTERVAL_US [WHAT [DEPTH]]]]: for the tests. Each sample is a line of JSON, the last line says
-// what the sampler is and counted, and what a sample cost.
+// stack-tool PID [SAMPLES [INTERVAL_US [WHAT [DEPTH]]]]: for the tests. Each sample is a line of JSON, the last line
+// says what the sampler is and counted, and what a sample cost.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +23,10 @@ static void put_frame(struct al_buf *b, const struct al_stack *s, const struct a
     al_json_string(b, c ? c->name : "");
     al_buf_str(b, ",\"qualname\":");
     al_json_string(b, c ? c->qualname : "");
-    al_buf_printf(b, ",\"first\":%d,\"line\":%d,\"end_line\":%d,\"column\":%d,\"end_column\":%d,\"entry\":%s,\"degraded\":%s}",
-                  c ? (int)c->first_line : 0, (int)f->line, (int)f->end_line, (int)f->column, (int)f->end_column,
-                  TRISTATE[f->entry + 1], TRISTATE[f->degraded + 1]);
+    al_buf_printf(
+        b, ",\"first\":%d,\"line\":%d,\"end_line\":%d,\"column\":%d,\"end_column\":%d,\"entry\":%s,\"degraded\":%s}",
+        c ? (int)c->first_line : 0, (int)f->line, (int)f->end_line, (int)f->column, (int)f->end_column,
+        TRISTATE[f->entry + 1], TRISTATE[f->degraded + 1]);
 }
 
 static void put_thread(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t) {
@@ -64,11 +65,11 @@ static void put_end(const struct al_stack *s, double us) {
     printf("{\"version\":\"%x\",\"free_threaded\":%s,\"table\":%s,\"object\":\"%s\",\"found\":\"%s\",\"samples\":%llu,"
            "\"threads\":%llu,\"ok\":%llu,\"unstable\":%llu,\"unreadable\":%llu,\"unchanged\":%llu,\"degraded\":%llu,"
            "\"truncated\":%llu,\"codes\":%llu,\"names_failed\":%llu,\"reads\":%llu,\"us\":%.3f}\n",
-           i.version, TRISTATE[i.free_threaded + 1], TRISTATE[i.table + 1], i.object, i.found, (unsigned long long)c.samples,
-           (unsigned long long)c.threads, (unsigned long long)c.ok, (unsigned long long)c.unstable,
-           (unsigned long long)c.unreadable, (unsigned long long)c.unchanged, (unsigned long long)c.degraded_frames,
-           (unsigned long long)c.truncated, (unsigned long long)c.codes, (unsigned long long)c.names_failed,
-           (unsigned long long)c.reads, us);
+           i.version, TRISTATE[i.free_threaded + 1], TRISTATE[i.table + 1], i.object, i.found,
+           (unsigned long long)c.samples, (unsigned long long)c.threads, (unsigned long long)c.ok,
+           (unsigned long long)c.unstable, (unsigned long long)c.unreadable, (unsigned long long)c.unchanged,
+           (unsigned long long)c.degraded_frames, (unsigned long long)c.truncated, (unsigned long long)c.codes,
+           (unsigned long long)c.names_failed, (unsigned long long)c.reads, us);
 }
 
 int main(int argc, char **argv) {

@@ -27,10 +27,12 @@ static struct fixture set_up(void) {
     return f;
 }
 
-static uint64_t put_text(struct fixture *f, uint64_t at, uint64_t length, unsigned state, const void *data, size_t bytes) {
+static uint64_t put_text(struct fixture *f, uint64_t at, uint64_t length, unsigned state, const void *data,
+                         size_t bytes) {
     image_u64(f->image, at + f->layout.text_length, length);
     image_u64(f->image, at + f->layout.text_state, state);
-    memcpy(f->image->bytes + (at - IMAGE_BASE) + (state & 1 << 6 ? f->layout.text_ascii : f->layout.text_compact), data, bytes);
+    memcpy(f->image->bytes + (at - IMAGE_BASE) + (state & 1 << 6 ? f->layout.text_ascii : f->layout.text_compact), data,
+           bytes);
     return at;
 }
 
@@ -47,7 +49,8 @@ static void all_kinds_become_utf8(void **state) {
     assert_true(al_text_read(&f.memory, &f.layout, put_text(&f, at, 3, STATE(2, 0), two, sizeof two), out, sizeof out));
     assert_string_equal(out, "\xe4\xb8\xad?x");
     const uint32_t four[] = {0x1f600, 0x110000};
-    assert_true(al_text_read(&f.memory, &f.layout, put_text(&f, at, 2, STATE(4, 0), four, sizeof four), out, sizeof out));
+    assert_true(
+        al_text_read(&f.memory, &f.layout, put_text(&f, at, 2, STATE(4, 0), four, sizeof four), out, sizeof out));
     assert_string_equal(out, "\xf0\x9f\x98\x80?");
     assert_true(al_text_read(&f.memory, &f.layout, at, out, 4)); // no room for half a character
     assert_string_equal(out, "");
@@ -63,7 +66,8 @@ static void what_is_no_text_is_refused(void **state) {
     uint64_t at = IMAGE_BASE;
     assert_false(al_text_read(&f.memory, &f.layout, put_text(&f, at, 1ULL << 40, STATE(1, 1), "", 0), out, sizeof out));
     assert_false(al_text_read(&f.memory, &f.layout, put_text(&f, at, 3, STATE(3, 0), "", 0), out, sizeof out));
-    assert_false(al_text_read(&f.memory, &f.layout, put_text(&f, IMAGE_BASE + IMAGE_SIZE - 64, 100, STATE(1, 1), "", 0), out,
+    assert_false(al_text_read(&f.memory, &f.layout, put_text(&f, IMAGE_BASE + IMAGE_SIZE - 64, 100, STATE(1, 1), "", 0),
+                              out,
                               sizeof out)); // goes over the end
     assert_false(al_text_read(&f.memory, &f.layout, 8, out, sizeof out));
     assert_false(al_text_read(&f.memory, &f.layout, at + 4, out, sizeof out)); // not aligned

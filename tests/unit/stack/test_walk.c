@@ -185,9 +185,12 @@ static void depth_is_bounded(void **state) {
 
 int al_test_walk(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_still_chain_is_read_whole), cmocka_unit_test(growth_is_followed),
-        cmocka_unit_test(a_moving_chain_keeps_its_common_part), cmocka_unit_test(a_running_line_is_stable),
-        cmocka_unit_test(damage_ends), cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(a_still_chain_is_read_whole),
+        cmocka_unit_test(growth_is_followed),
+        cmocka_unit_test(a_moving_chain_keeps_its_common_part),
+        cmocka_unit_test(a_running_line_is_stable),
+        cmocka_unit_test(damage_ends),
+        cmocka_unit_test(depth_is_bounded),
     };
     return cmocka_run_group_tests_name("stack/walk", tests, NULL, NULL);
 }
