@@ -7,6 +7,7 @@ _alula_options() {
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
+    dump) echo "-p --pid -s --subprocesses --tree --json --depth --no-cmdline --help" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
     run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
     attach) echo "--for --wait --tree --output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
@@ -50,7 +51,7 @@ _alula_values() {
 }
 
 _alula() {
-    local commands="top watch ps run attach ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help"
+    local commands="top watch ps run attach dump ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.

@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /ps /run /attach /ask /report /compare /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /ps /run /attach /dump /ask /report /compare /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,7 +19,7 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch ps run attach ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch ps run attach dump ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
@@ -27,7 +27,7 @@ complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config report compare replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch ps run attach ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch ps run attach dump ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion'
 
 set -l reading top watch ps serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
@@ -36,12 +36,12 @@ complete -c alula -n "__alula_is $reading replay" -l speed -x
 complete -c alula -n "__alula_is $reading replay" -l start -x
 complete -c alula -n "__alula_is $reading replay" -l end -x
 complete -c alula -n "__alula_is $reading run attach report" -l config -r -F
-complete -c alula -n "__alula_is $reading run attach" -l no-cmdline
+complete -c alula -n "__alula_is $reading run attach dump" -l no-cmdline
 complete -c alula -n '__alula_is run attach' -l no-record
 complete -c alula -n "__alula_is $reading run attach" -l no-color
 complete -c alula -n "__alula_is $reading run attach" -l color
 complete -c alula -n '__alula_is top watch ps run attach serve record smi dmon pmon memory doctor' -l interval -x
-complete -c alula -n '__alula_is watch ps ask report compare replay info stat memory doctor' -l json
+complete -c alula -n '__alula_is watch ps dump ask report compare replay info stat memory doctor' -l json
 
 complete -c alula -n '__alula_is top' -l once
 complete -c alula -n '__alula_is top' -l size -x
@@ -74,7 +74,10 @@ complete -c alula -n '__alula_is run attach' -l log-every -x
 complete -c alula -n '__alula_is run attach' -l tensorboard
 complete -c alula -n '__alula_is run attach' -l record -r -F
 complete -c alula -n '__alula_is attach' -l wait -x
-complete -c alula -n '__alula_is attach' -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is attach dump' -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is dump' -s p -l pid -x -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is dump' -s s -l subprocesses
+complete -c alula -n '__alula_is dump' -l depth -x
 complete -c alula -n '__alula_is run' -l soak -x
 complete -c alula -n '__alula_is run' -l nvtx
 complete -c alula -n '__alula_is run attach' -l preset -x -a debug
@@ -144,7 +147,7 @@ complete -c alula -n '__alula_is dmon pmon' -s s -l select -x
 complete -c alula -n '__alula_is dmon pmon' -s o -l options -x
 complete -c alula -n '__alula_is dmon' -l gpm-metrics -x
 
-complete -c alula -n '__alula_is memory attach' -l tree
+complete -c alula -n '__alula_is memory attach dump' -l tree
 complete -c alula -n '__alula_is demo' -l scenario -r -F
 complete -c alula -n '__alula_is demo' -l speed -x
 complete -c alula -n '__alula_is demo' -l start -x

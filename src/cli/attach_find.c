@@ -74,7 +74,7 @@ static bool launches(const struct al_snapshot *s, pid_t pid) {
 }
 
 // With tree: the nearest launcher at or above the process, else the process itself.
-static int find_top(pid_t pid, bool tree, struct al_host **host, struct al_snapshot *s, pid_t *ret) {
+int al_attach_top(pid_t pid, bool tree, struct al_host **host, struct al_snapshot *s, pid_t *ret) {
     pid_t at = pid;
     int result = look_again(pid, host, s);
     for (int steps = 0; tree && !result && steps < CLIMB_MOST; steps++) {
@@ -96,7 +96,7 @@ int al_attach_find(struct al_attach *a, pid_t pid, bool tree, pid_t *ret_top) {
     struct al_snapshot *s = al_snapshot_new();
     struct al_host *host = NULL;
     *ret_top = pid;
-    int result = s ? find_top(pid, tree, &host, s, ret_top) : AL_E_NOMEM;
+    int result = s ? al_attach_top(pid, tree, &host, s, ret_top) : AL_E_NOMEM;
     const struct al_proc *p = result ? NULL : al_snapshot_proc(s, *ret_top);
     if (p && launches(s, *ret_top))
         result = add_ranks(a, s, *ret_top);

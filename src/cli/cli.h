@@ -113,6 +113,7 @@ extern const struct al_command al_commands[]; // ends with name NULL
 int al_cmd_ps(int argc, char **argv);
 int al_cmd_run(int argc, char **argv);
 int al_cmd_attach(int argc, char **argv);
+int al_cmd_dump(int argc, char **argv);
 int al_cmd_ask(int argc, char **argv);
 int al_cmd_serve(int argc, char **argv);
 int al_cmd_stat(int argc, char **argv);

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/dump.h"
+#include "export/jsonl.h"
+
+static const char *const STATUS_KEYS[] = {"ok", "unstable", "unreadable", "left_out", "empty"};
+
+static const char *state_key(const struct al_stack_thread *t) {
+    if (t->waits_gil == AL_STACK_YES)
+        return "waits_for_gil";
+    return t->idle == AL_STACK_YES ? "idle" : t->idle == AL_STACK_NO ? "running" : NULL;
+}
+
+static const char *state_words(const struct al_stack_thread *t) {
+    if (t->waits_gil == AL_STACK_YES)
+        return "waits for the GIL";
+    return t->idle == AL_STACK_YES ? "idle" : t->idle == AL_STACK_NO ? "running" : "state not known";
+}
+
+static void frame_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
+    const struct al_stack_code *c = al_stack_code(s, f->code);
+    al_buf_str(b, "    ");
+    if (f->kind == AL_STACK_TASK) {
+        al_buf_str(b, "task ");
+        al_term_string(b, c ? c->name : "?");
+        al_buf_char(b, '\n');
+        return;
+    }
+    al_term_string(b, c && *c->filename ? c->filename : "?");
+    if (f->line > 0)
+        al_buf_printf(b, ":%d ", (int)f->line);
+    else
+        al_buf_str(b, ":? ");
+    al_term_string(b, c && *c->qualname ? c->qualname : "?");
+    al_buf_str(b, f->degraded ? "  (not all of it could be read)\n" : "\n");
+}
+
+static void thread_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t) {
+    al_buf_str(b, "  thread ");
+    if (t->tid)
+        al_buf_printf(b, "%d", (int)t->tid);
+    else
+        al_buf_printf(b, "0x%llx", (unsigned long long)t->id);
+    if (*t->name) {
+        al_buf_str(b, " \"");
+        al_term_string(b, t->name);
+        al_buf_char(b, '"');
+    }
+    if (t->interp > 0)
+        al_buf_printf(b, " of interpreter %lld", (long long)t->interp);
+    al_buf_printf(b, ": %s%s\n", state_words(t), t->holds_gil == AL_STACK_YES ? ", holds the GIL" : "");
+    if (t->status == AL_STACK_UNSTABLE)
+        al_buf_str(b, "    (it moved while it was read: inner frames are missing)\n");
+    else if (t->status == AL_STACK_UNREADABLE)
+        al_buf_str(b, "    (its frames could not be read)\n");
+    else if (t->status == AL_STACK_EMPTY)
+        al_buf_str(b, "    (runs no Python code)\n");
+    for (uint32_t i = 0; i < t->count; i++)
+        frame_text(b, s, &t->frames[i]);
+    if (t->truncated)
+        al_buf_str(b, "    (deeper than --depth: outer frames are missing)\n");
+}
+
+void al_dump_text(struct al_buf *b, const struct al_dump *d) {
+    struct al_stack_info info;
+    char role[96], version[32];
+    al_stacks_role(d->process, role, sizeof role);
+    al_stack_get_info(d->stack, &info);
+    al_stacks_version(info.version, version, sizeof version);
+    al_buf_printf(b, "process %d%s%s, Python %s%s", (int)d->process->pid, *role ? ", " : "", role, version,
+                  info.free_threaded ? " free-threaded" : "");
+    if (*d->process->command) {
+        al_buf_str(b, ": ");
+        al_term_string(b, d->process->command);
+    }
+    al_buf_char(b, '\n');
+    for (size_t i = 0; i < d->sample->count; i++)
+        thread_text(b, d->stack, &d->sample->threads[i]);
+}
+
+// --- JSON ---
+
+static void text(struct al_buf *b, const char *name, const char *value) {
+    al_buf_printf(b, "\"%s\": ", name);
+    if (value && *value)
+        al_json_string(b, value);
+    else
+        al_buf_str(b, "null");
+}
+
+static void number(struct al_buf *b, const char *name, bool known, int64_t value) {
+    if (known)
+        al_buf_printf(b, "\"%s\": %lld", name, (long long)value);
+    else
+        al_buf_printf(b, "\"%s\": null", name);
+}
+
+static void three(struct al_buf *b, const char *name, uint8_t value) {
+    al_buf_printf(b, "\"%s\": %s", name, value == AL_STACK_YES ? "true" : value == AL_STACK_NO ? "false" : "null");
+}
+
+static void frame_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
+    const struct al_stack_code *c = al_stack_code(s, f->code);
+    al_buf_char(b, '{');
+    text(b, "kind", f->kind == AL_STACK_TASK ? "task" : f->kind == AL_STACK_NATIVE ? "native" : "python");
+    al_buf_str(b, ", ");
+    text(b, "file", c ? c->filename : NULL);
+    al_buf_str(b, ", ");
+    number(b, "line", f->line > 0, f->line);
+    al_buf_str(b, ", ");
+    text(b, "function", c ? c->name : NULL);
+    al_buf_str(b, ", ");
+    text(b, "qualified_name", c ? c->qualname : NULL);
+    al_buf_str(b, ", ");
+    number(b, "first_line", c && c->first_line > 0, c ? c->first_line : 0);
+    al_buf_printf(b, ", \"degraded\": %s}", f->degraded ? "true" : "false");
+}
+
+static void thread_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t) {
+    al_buf_char(b, '{');
+    text(b, "name", t->name);
+    al_buf_str(b, ", ");
+    number(b, "tid", t->tid > 0, t->tid);
+    al_buf_printf(b, ", \"ident\": %llu, \"interpreter\": %lld, \"main\": %s, ", (unsigned long long)t->id, (long long)t->interp,
+                  t->main ? "true" : "false");
+    text(b, "state", state_key(t));
+    al_buf_str(b, ", ");
+    three(b, "holds_gil", t->holds_gil);
+    al_buf_str(b, ", ");
+    three(b, "waits_for_gil", t->waits_gil);
+    al_buf_printf(b, ", \"status\": \"%s\", \"truncated\": %s, \"frames\": [", STATUS_KEYS[t->status],
+                  t->truncated ? "true" : "false");
+    for (uint32_t i = 0; i < t->count; i++) {
+        al_buf_str(b, i ? ", " : "");
+        frame_json(b, s, &t->frames[i]);
+    }
+    al_buf_str(b, "]}");
+}
+
+static void read_json(struct al_buf *b, const struct al_dump *d) {
+    struct al_stack_info info;
+    char version[32];
+    al_stack_get_info(d->stack, &info);
+    al_stacks_version(info.version, version, sizeof version);
+    text(b, "python", version);
+    al_buf_printf(b, ", \"free_threaded\": %s, \"time\": ", info.free_threaded ? "true" : "false");
+    al_jsonl_time(b, d->at_realtime_ns);
+    al_buf_str(b, ", \"threads\": [");
+    for (size_t i = 0; i < d->sample->count; i++) {
+        al_buf_str(b, i ? ", " : "");
+        thread_json(b, d->stack, &d->sample->threads[i]);
+    }
+    al_buf_char(b, ']');
+}
+
+void al_dump_json(struct al_buf *b, const struct al_dump *d) {
+    const struct al_stacks_process *p = d->process;
+    al_buf_char(b, '{');
+    number(b, "pid", true, p->pid);
+    al_buf_str(b, ", ");
+    text(b, "role", p->role == AL_ROLE_UNKNOWN ? NULL : al_role_word(p->role));
+    al_buf_str(b, ", ");
+    number(b, "rank", p->rank >= 0, p->rank);
+    al_buf_str(b, ", ");
+    number(b, "world_size", p->world > 0, p->world);
+    al_buf_str(b, ", ");
+    number(b, "owner", p->owner > 0, p->owner);
+    al_buf_str(b, ", ");
+    text(b, "command", p->command);
+    al_buf_str(b, ", ");
+    text(b, "error", d->error);
+    al_buf_str(b, ", ");
+    if (d->stack)
+        read_json(b, d);
+    else
+        al_buf_str(b, "\"python\": null, \"free_threaded\": null, \"time\": null, \"threads\": null");
+    al_buf_char(b, '}');
+}

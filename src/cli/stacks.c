@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/stacks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "cli/attach.h"
+#include "host/host.h"
+#include "launch/end.h"
+
+static int add(struct al_stacks_who *who, pid_t pid, struct al_stacks_process **ret) {
+    struct al_stacks_process *more = realloc(who->list, (who->count + 1) * sizeof *more);
+    if (!more)
+        return AL_E_NOMEM;
+    who->list = more;
+    *ret = &more[who->count++];
+    **ret = (struct al_stacks_process){.pid = pid, .rank = -1, .world = -1};
+    return 0;
+}
+
+static int add_known(struct al_stacks_who *who, const struct al_snapshot *s, const struct al_proc *p, bool no_cmdline) {
+    struct al_stacks_process *to;
+    int result = add(who, p->pid, &to);
+    if (result)
+        return result;
+    to->role = p->role;
+    to->owner = p->owner;
+    const struct al_proc *rank = p->role == AL_ROLE_RANK ? p : p->owner > 0 ? al_snapshot_proc(s, p->owner) : NULL;
+    if (rank) { // others inherited their rank's variables
+        to->rank = rank->rank;
+        to->world = rank->world_size;
+    }
+    if (!no_cmdline)
+        (void)al_str_copy(to->command, sizeof to->command, p->command);
+    return 0;
+}
+
+int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline) {
+    struct al_snapshot *s = al_snapshot_new();
+    struct al_host *host = NULL;
+    pid_t top = pid;
+    bool named = false;
+    *who = (struct al_stacks_who){.pid = pid};
+    int result = s ? al_attach_top(pid, reach == AL_STACKS_JOB, &host, s, &top) : AL_E_NOMEM;
+    for (uint32_t i = 0; !result && i < s->proc_count; i++) {
+        const struct al_proc *p = &s->procs[i];
+        bool wanted = p->pid == pid || (reach != AL_STACKS_ONE && (p->pid == top || al_end_descends(p->pid, top)));
+        if (!wanted || !p->alive || (p->state == 'Z' && p->pid != pid))
+            continue;
+        named |= p->pid == pid;
+        result = add_known(who, s, p, no_cmdline);
+    }
+    struct al_stacks_process *unknown;
+    if (!result && !named)
+        result = add(who, pid, &unknown);
+    al_host_free(host);
+    al_snapshot_free(s);
+    return result;
+}
+
+void al_stacks_free(struct al_stacks_who *who) {
+    free(who->list);
+    *who = (struct al_stacks_who){0};
+}
+
+void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size) {
+    *out = '\0';
+    if (p->role == AL_ROLE_RANK && p->rank >= 0 && p->world > 0)
+        (void)snprintf(out, size, "rank %d of %d", (int)p->rank, (int)p->world);
+    else if (p->role == AL_ROLE_RANK && p->rank >= 0)
+        (void)snprintf(out, size, "rank %d", (int)p->rank);
+    else if (p->owner > 0 && p->owner != p->pid && p->rank >= 0)
+        (void)snprintf(out, size, "%s of rank %d (%d)", al_role_word(p->role), (int)p->rank, (int)p->owner);
+    else if (p->owner > 0 && p->owner != p->pid)
+        (void)snprintf(out, size, "%s of %d", al_role_word(p->role), (int)p->owner);
+    else if (p->role != AL_ROLE_UNKNOWN && p->role != AL_ROLE_OTHER)
+        (void)snprintf(out, size, "%s", al_role_word(p->role));
+}
+
+// PY_VERSION_HEX: level 0xa alpha, 0xb beta, 0xc candidate, 0xf final.
+void al_stacks_version(uint32_t version, char *out, size_t size) {
+    unsigned level = version >> 4 & 15, serial = version & 15;
+    const char *word = level == 10 ? "a" : level == 11 ? "b" : level == 12 ? "rc" : "";
+    int n = snprintf(out, size, "%u.%u.%u", version >> 24, version >> 16 & 255, version >> 8 & 255);
+    if (*word && n > 0 && (size_t)n < size)
+        (void)snprintf(out + n, size - (size_t)n, "%s%u", word, serial);
+}
+
+pid_t al_stacks_pid(const char *text) {
+    uint64_t pid;
+    return text && al_str_u64(text, &pid) && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+bool al_stacks_tells(const struct al_stacks_who *who, pid_t pid, int error) {
+    return who->count == 1 || pid == who->pid || (error != AL_E_FORMAT && error != AL_E_GONE && error != AL_E_NOENT);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands that read stacks share: whose stacks, and how they are opened.
+#ifndef AL_CLI_STACKS_H
+#define AL_CLI_STACKS_H
+
+#include "model/process.h"
+#include "stack/stack.h"
+
+enum al_stacks_reach {
+    AL_STACKS_ONE,   // the process
+    AL_STACKS_BELOW, // and all below it
+    AL_STACKS_JOB,   // the whole job that it belongs to
+};
+
+struct al_stacks_process {
+    pid_t pid, owner;    // owner: a worker's rank; 0 none
+    uint32_t role;       // enum al_role
+    int32_t rank, world; // a rank's own, or its worker's rank; -1 not known
+    char command[AL_CMD_MAX];
+};
+
+struct al_stacks_who {
+    struct al_stacks_process *list;
+    uint32_t count;
+    pid_t pid; // that was named
+};
+
+// The named process is among them even when nothing is known of it. AL_E_NOMEM, or what /proc answers.
+int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline);
+void al_stacks_free(struct al_stacks_who *who);
+// "rank 1 of 2", "worker of rank 1 (4242)", "launcher"; "" when nothing is known.
+void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size);
+// "3.13.0rc1"
+void al_stacks_version(uint32_t version, char *out, size_t size);
+// A PID as an argument: 0 when it is none.
+pid_t al_stacks_pid(const char *text);
+// Whether an error of one process of several is worth a word: others in a tree need not be Python.
+bool al_stacks_tells(const struct al_stacks_who *who, pid_t pid, int error);
+
+#endif

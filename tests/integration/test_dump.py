@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""alula dump: the stacks of live Python processes."""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+PROGRAM = """
+import sys, threading, time
+
+def inner(seconds):
+    time.sleep(seconds)
+
+def sleeper():
+    inner(1000)
+
+class Loader:
+    def work(self):
+        while True:
+            sum(range(100))
+
+threading.Thread(target=sleeper, name="prefetch", daemon=True).start()
+threading.Thread(target=Loader().work, name="loader", daemon=True).start()
+print(flush=True)
+sys.stdin.read()
+"""
+
+# A launcher that gives its ranks the variables that torchrun gives them; each rank has a child of its own.
+LAUNCHER = """
+import os, subprocess, sys
+ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], stdin=0,
+                          env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
+other = subprocess.Popen(["sleep", "1000"])
+print(flush=True)
+try:
+    sys.stdin.read()
+finally:
+    for p in (*ranks, other):
+        p.kill()
+        p.wait()
+"""
+
+
+@contextlib.contextmanager
+def running(*command, lines=1, **kwargs):
+    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **kwargs)
+    try:
+        for _ in range(lines):
+            process.stdout.readline()
+        yield process
+    finally:
+        process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def line_of(path, text):
+    return 1 + next(i for i, line in enumerate(pathlib.Path(path).read_text().splitlines()) if text in line)
+
+
+def dumped(alula, *args, status=0):
+    got = alula("dump", "--json", *args)
+    assert got.returncode == status, got.stderr
+    return json.loads(got.stdout)["processes"]
+
+
+def test_threads_with_name_state_and_lines(alula, program):
+    with running(sys.executable, program) as process:
+        time.sleep(0.2)
+        (found,) = dumped(alula, process.pid)
+        text = alula("dump", "--pid", process.pid).stdout
+    assert found["pid"] == process.pid and found["error"] is None
+    assert found["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    threads = {thread["name"]: thread for thread in found["threads"]}
+    assert set(threads) == {"MainThread", "prefetch", "loader"}
+    assert threads["MainThread"]["main"] and threads["MainThread"]["tid"] == process.pid
+    assert threads["MainThread"]["state"] == threads["prefetch"]["state"] == "idle"
+    assert threads["loader"]["state"] == "running" and threads["prefetch"]["holds_gil"] is False
+    frames = [(frame["function"], frame["file"], frame["line"]) for frame in threads["prefetch"]["frames"]]
+    assert frames[:2] == [("inner", str(program), line_of(program, "time.sleep(seconds)")),
+                          ("sleeper", str(program), line_of(program, "inner(1000)"))]
+    assert threads["loader"]["frames"][0]["function"] == "work"
+    assert f'thread {process.pid} "MainThread": idle\n' in text
+    assert f"    {program}:{line_of(program, 'time.sleep(seconds)')} inner\n" in text
+
+
+def test_a_job_with_roles_and_ranks(alula, program, tmp_path):
+    launcher = tmp_path / "torchrun"
+    launcher.write_text(LAUNCHER)
+    with running(sys.executable, launcher, program, lines=3) as process:
+        time.sleep(0.2)
+        below = dumped(alula, "--subprocesses", process.pid)
+        rank = next(p["pid"] for p in below if p["rank"] == 1)
+        whole = dumped(alula, "--tree", rank)
+        assert [p["pid"] for p in dumped(alula, rank)] == [rank]
+        assert "sleep" not in alula("dump", "-s", process.pid).stderr
+        text = alula("dump", "-s", process.pid, "--no-cmdline").stdout
+    assert [p["pid"] for p in below] == [p["pid"] for p in whole] and len(below) == 3  # without sleep
+    assert {(p["role"], p["rank"], p["world_size"]) for p in below} == {("launcher", None, None), ("rank", 0, 2), ("rank", 1, 2)}
+    assert f"process {rank}, rank 1 of 2, Python 3." in text and "program.py\n" not in text.split("thread")[0]
+
+
+def test_depth_keeps_the_innermost(alula, program):
+    with running(sys.executable, program) as process:
+        time.sleep(0.2)
+        (found,) = dumped(alula, "--depth", "1", process.pid)
+    thread = next(t for t in found["threads"] if t["name"] == "prefetch")
+    assert thread["truncated"] and [frame["function"] for frame in thread["frames"]] == ["inner"]
+
+
+def test_what_cannot_be_dumped(alula):
+    with running("sh", "-c", "echo; cat") as process:
+        got = alula("dump", process.pid)
+    assert got.returncode == 6 and "ython" in got.stderr and got.stderr.count("\n") == 1 and not got.stdout
+    got = alula("dump", process.pid)
+    assert got.returncode == 5 and f"no process {process.pid}" in got.stderr
+    found = json.loads(alula("dump", "--json", process.pid).stdout)["processes"]
+    assert found[0]["threads"] is None and "no process" in found[0]["error"]
+
+
+@pytest.mark.parametrize("args", [[], ["x"], ["0"], ["-1"], ["1", "2"], ["--depth", "0", "1"], ["--pid", "99999999999"]])
+def test_bad_arguments(alula, args):
+    got = alula("dump", *args)
+    assert got.returncode == 2 and got.stdout == "" and got.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_no_permission_says_which_setting(alula_bin, program, tmp_path):
+    with running(sys.executable, program) as process:
+        got = subprocess.run([alula_bin, "dump", str(process.pid)], capture_output=True, text=True, user=65534, group=65534,
+                             extra_groups=[], check=False)
+    assert got.returncode == 4 and got.stdout == ""
+    assert "CAP_SYS_PTRACE" in got.stderr or "ptrace_scope" in got.stderr
