@@ -154,3 +154,30 @@ def test_requirements_name_tests_that_exist(root):
         assert row[3].startswith(("done", "follows in *")), row
         for file, name in tests:
             assert re.search(rf"\b{name}\b", (root / file).read_text()), (row[0], file, name)
+
+
+def checks_of_doctor(root):
+    text = "".join(p.read_text() for p in sorted((root / "src" / "cli").glob("doctor*.c")))
+    added = re.findall(r'al_doctor_add\(\s*d,[^;"]*?"(\w+)"', text)
+    assert len(added) == len(re.findall(r"al_doctor_add\(d", text)) - text.count("al_doctor_add(d, result, name")
+    return set(added) | set(re.findall(r'\{AL_GROUP_\w+, "(\w+)"', text)) | set(re.findall(r'tell\(d, &\w+, "(\w+)"', text))
+
+
+def test_troubleshooting_has_every_check_of_doctor(root):
+    """docs/troubleshooting.md has a row for each check of alula doctor, and for no other."""
+    part = (root / "docs" / "troubleshooting.md").read_text().split("## Checks of alula doctor")[1].split("\n## ")[0]
+    rows = [line.split(" | ")[0] for line in part.splitlines() if line.startswith("| `")]
+    told = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert len(told) == len(set(told))
+    assert set(told) == checks_of_doctor(root)
+
+
+def test_troubleshooting_quotes_what_is_said(root):
+    """docs/troubleshooting.md: each message in its tables is in the source."""
+    source = "".join(re.sub(r'"\s*(?:PRI\w+\s*)?"', "", p.read_text()) for p in sorted((root / "src").rglob("*.[ch]")))
+    quoted = []
+    for part in (root / "docs" / "troubleshooting.md").read_text().split("\n## alula ")[1:]:
+        rows = [line.split(" | ")[0] for line in part.splitlines() if line.startswith("| `")]
+        quoted += [q for row in rows for q in re.findall(r"`([^`]+)`", row)]
+    assert len(quoted) > 25
+    assert [q for q in quoted if q not in source] == []
