@@ -51,7 +51,7 @@ integration:
 	@tools/venv $(VENV)
 	@$(TEST_ENV) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/integration
 
-# Real ms-swift, TRL, Lightning, DeepSpeed ..., each in an environment of its own (2.5 GiB, minutes to make).
+# Real ms-swift, TRL, Lightning, DeepSpeed ..., each in an environment of its own (4 GiB, ten minutes to make).
 frameworks:
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory build
@@ -127,6 +127,7 @@ help:
 	@echo "make            build into $(BUILD)/ (make deps first on a fresh machine)"
 	@echo "make demo       install what is needed, build, and watch the GPUs (or play a recorded session)"
 	@echo "make test       install what is needed, build, run all tests"
+	@echo "make frameworks real ms-swift, TRL, Lightning, DeepSpeed under alula run (environments of 4 GiB)"
 	@echo "make bench      side-by-side measurements against other tools"
 	@echo "make install    install under PREFIX ($(PREFIX)), below DESTDIR if set"
 	@echo "make wheel       the wheel for pip, in $(BUILD)/dist"

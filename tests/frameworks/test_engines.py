@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 class Rows(Dataset):
     def __len__(self): return 32
     def __getitem__(self, i):
-        time.sleep(0.002)
+        time.sleep(0.005)
         return torch.full((8,), i / 32), torch.ones(1)
 def layers(): return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
 """

@@ -128,3 +128,16 @@ trainer(max_epochs=1, devices=2, strategy="ddp").fit(Module(), loader(), loader(
 """)))
     assert [(row["rank"], row["world_size"], row["steps"]) for row in job.ranks] == [(0, 2, 3), (1, 2, 3)]
     assert job.explained() >= 0.99
+
+
+def test_every_function_is_put_back(watch, program, script):
+    """As alula attach does when it leaves."""
+    watch(program("lightning"), script(code("""
+from _alula_hook import patches
+from lightning.pytorch.loops import evaluation_loop, fetchers, fit_loop
+owners = [fit_loop._FitLoop, fetchers._DataFetcher, fetchers._PrefetchDataFetcher, evaluation_loop._EvaluationLoop, L.Trainer]
+def wrapped(): return [name for owner in owners for name, value in vars(owner).items() if getattr(value, "_alula", False)]
+assert len(wrapped()) == 8, wrapped()
+assert patches.undo() == 0 and not wrapped()
+trainer(max_epochs=1).fit(Module(), loader(), loader())
+""")))

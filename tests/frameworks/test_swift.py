@@ -2,11 +2,13 @@
 """ms-swift 3.x and 4.x as they come from PyPI, on a tiny model: from `alula run -- swift sft` to the report."""
 
 import json
+import pathlib
 import re
 
 import pytest
 
 pytestmark = pytest.mark.framework
+PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
 VERSIONS = ("swift3", "swift4")
 TUNER = {"swift3": "--train_type", "swift4": "--tuner_type"}  # renamed in 4.0
 VERSION = {"swift3": "swift=3.12.6", "swift4": "swift=4.6.0"}
@@ -85,13 +87,59 @@ def test_two_ranks(watch, program, tiny, tmp_path, port, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_dpo(watch, program, tiny, tmp_path, version):
-    job = watch(program(version, "swift"), "rlhf", "--rlhf_type", "dpo",
-                *options(version, tiny, tmp_path / "output", data="dpo.jsonl", max_steps=4))
+def test_dpo_with_the_callback(watch, program, tiny, tmp_path, version):
+    """swift rlhf; and beside it the package's own callback, as 3.x and 4.x take one (docs/python.md)."""
+    plugin = ["--external_plugins", PYTHON / "alula" / "_swift" / "alula_swift_plugin.py"]
+    job = watch(program(version, "swift"), "rlhf", "--rlhf_type", "dpo", *plugin,
+                *(["--callbacks", "alula"] if version == "swift4" else []),
+                *options(version, tiny, tmp_path / "output", data="dpo.jsonl", max_steps=4),
+                env={"PYTHONPATH": str(PYTHON), "ALULA_INTERVAL_STEPS": "2"})
     rank, = job.ranks
     assert (rank["steps"], rank["micro_steps"]) == (4, 4)
     assert job.explained() >= 0.99
     assert job.seconds()["rollout"] == 0 and job.seconds()["evaluation"] > 0
+    assert "alula: step 4: " in job.done.stdout + job.done.stderr
+    assert "alula/ram_gb" in (the_run(tmp_path / "output") / "logging.jsonl").read_text()
+
+
+MEGATRON = """
+import os, sys, time, types
+import swift, torch
+for name in ("swift.megatron", "swift.megatron.callbacks"):  # their own __init__ needs megatron-core, and a GPU
+    package = types.ModuleType(name)
+    package.__path__ = [os.path.join(os.path.dirname(swift.__file__), *name.split(".")[1:])]
+    sys.modules[name] = package
+from swift.megatron.callbacks.base import MegatronCallback
+from alula.callback import megatron_class
+class Trainer:
+    def __init__(self):
+        self.args, self.state = types.SimpleNamespace(train_iters=4), types.SimpleNamespace(iteration=0)
+        self.callbacks = [megatron_class(MegatronCallback)(self), MegatronCallback(self)]
+    def call_event(self, event, **kwargs):
+        for callback in self.callbacks: getattr(callback, event)(**kwargs)
+t = Trainer()
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.AdamW(model.parameters())
+t.call_event("on_train_begin")
+while t.state.iteration < t.args.train_iters:
+    t.call_event("on_step_begin")
+    for _ in range(2):
+        model(torch.ones(4, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    t.state.iteration += 1
+    t.call_event("on_step_end")
+    t.call_event("on_log", logs={"loss": 1.0})
+t.call_event("on_save", output_dir="out")
+t.call_event("on_train_end")
+"""
+
+
+def test_megatron_s_callback_class_in_a_loop_of_ours(watch, program, script):
+    """megatron-core needs a GPU: the callback class is ms-swift's own, what calls it does so in its trainer's order."""
+    job = watch(program("swift4"), script(MEGATRON), env={"PYTHONPATH": str(PYTHON), "ALULA_INTERVAL_STEPS": "2"})
+    assert job.ranks[0]["steps"] == 4
+    assert "alula: step 4: " in job.done.stdout + job.done.stderr
 
 
 @pytest.mark.parametrize("version", VERSIONS)
