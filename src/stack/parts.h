@@ -85,7 +85,7 @@ struct al_stack {
     struct al_piece *pieces;
     size_t pieces_count, pieces_cap, heads, done;
     uint64_t generation; // sum of the interpreters' counts of freed code objects
-    bool generation_known;
+    bool generation_known, list_broken;
 
     struct al_slot **slots; // by thread state, a hash table
     size_t slots_count, slots_cap;

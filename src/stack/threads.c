@@ -9,6 +9,7 @@
 #define TSTATE_BYTES 512u // read of each
 #define GAP_MOST 1024u    // bytes copied in vain rather than beginning another piece
 #define HEADS_MERGED 16u
+#define TRIES 3
 #define INTERPS_AHEAD 16u // interpreters that are read ahead
 
 static uint32_t span_of(const struct al_layout *l) {
@@ -173,10 +174,11 @@ static int threads_of(struct al_stack *s, const struct al_interp *interp, uint32
         if (!room((void **)&s->next_tstates, &s->next_cap, *count + 1, sizeof *s->next_tstates))
             return AL_E_NOMEM;
         struct al_tstate *t = &s->next_tstates[*count];
-        // A thread that ends while its neighbour is read leaves a state that points elsewhere: the list ends there for
-        // now.
-        if (!one(s, at, span, hint, t) || t->interp != interp->address)
+        // A thread that ends while its neighbour is read leaves a state that points elsewhere: the list ends there.
+        if (!one(s, at, span, hint, t) || t->interp != interp->address) {
+            s->list_broken = true;
             return *count > first ? 0 : AL_E_FORMAT;
+        }
         (*count)++;
         if (t->next == at)
             break;
@@ -244,16 +246,31 @@ static int read_interps(struct al_stack *s) {
     return s->interps_count ? 0 : AL_E_FORMAT;
 }
 
-int al_threads_list(struct al_stack *s) {
-    uint32_t span = span_of(&s->found.layout);
-    size_t hint = 0, count = 0;
-    int error = span > TSTATE_BYTES ? AL_E_FORMAT : read_known(s, span);
+static int read_list(struct al_stack *s, uint32_t span, size_t *count) {
+    size_t hint = 0;
+    *count = 0;
+    s->list_broken = false;
+    int error = read_known(s, span);
     if (!error)
         error = read_interps(s);
     for (size_t i = 0; !error && i < s->interps_count; i++) {
-        int failed = threads_of(s, &s->interps[i], span, &hint, &count);
+        int failed = threads_of(s, &s->interps[i], span, &hint, count);
         // A sub-interpreter that just ends does not hide the others.
-        error = failed == AL_E_NOMEM || i == s->interps_count - 1 ? (count ? 0 : failed) : 0;
+        if (failed == AL_E_NOMEM || (failed && i == s->interps_count - 1 && !*count))
+            error = failed;
+    }
+    return error;
+}
+
+int al_threads_list(struct al_stack *s) {
+    uint32_t span = span_of(&s->found.layout);
+    size_t count = 0;
+    int error = AL_E_FORMAT;
+    // Threads begin and end meanwhile: a list that broke off is read again, and taken as it is in the end.
+    for (int i = 0; i < TRIES && span <= TSTATE_BYTES; i++) {
+        error = read_list(s, span, &count);
+        if (error == AL_E_NOMEM || s->remote.error || (!error && !s->list_broken))
+            break;
     }
     if (error)
         return error;
