@@ -128,6 +128,7 @@ help:
 	@echo "make demo       install what is needed, build, and watch the GPUs (or play a recorded session)"
 	@echo "make test       install what is needed, build, run all tests"
 	@echo "make frameworks real ms-swift, TRL, Lightning, DeepSpeed under alula run (environments of 4 GiB)"
+	@echo "make stacks     the stack sampler on CPython 3.8 to 3.15 (fetches or builds those that are missing)"
 	@echo "make bench      side-by-side measurements against other tools"
 	@echo "make install    install under PREFIX ($(PREFIX)), below DESTDIR if set"
 	@echo "make wheel       the wheel for pip, in $(BUILD)/dist"
