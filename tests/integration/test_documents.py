@@ -181,3 +181,31 @@ def test_troubleshooting_quotes_what_is_said(root):
         quoted += [q for row in rows for q in re.findall(r"`([^`]+)`", row)]
     assert len(quoted) > 25
     assert [q for q in quoted if q not in source] == []
+
+
+def commands_in(text):
+    """(subcommand, options) of each alula command in code, as far as the job's own `--`."""
+    code = re.findall(r"`([^`\n]+)`", text)
+    code += [line for block in re.findall(r"```\w*\n(.*?)```", text, re.S) for line in block.splitlines()]
+    for piece in code:
+        command = re.search(r"(?:^|\$ |\| |sudo |srun |\()alula ([a-z-]+)(.*)", piece.strip())
+        if command and not command[1].startswith("-"):
+            rest = re.split(r" -- |\s#|\|", command[2])[0]
+            yield piece, command[1], re.findall(r"(?<![\w-])--[a-z][a-z-]*", rest)
+
+
+def test_commands_in_the_documents_exist(alula, root):
+    """README.md and docs/: each command of alula that is written there, and its options, are in --help."""
+    helps, wrong, seen = {}, [], 0
+    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+        if path.name in ("requirements.md", "scenario.md"):  # other tools' words; a scenario's first line is "alula scenario 1"
+            continue
+        for piece, command, options in commands_in(path.read_text()):
+            if command not in helps:
+                got = alula(command, "--help")
+                helps[command] = got.stdout if got.returncode == 0 else ""
+            seen += 1
+            known = re.findall(r"--[a-z][a-z-]*", helps[command])
+            if not helps[command] or set(options) - set(known) - {"--help"}:
+                wrong.append((path.name, piece))
+    assert seen > 100 and wrong == []
