@@ -31,7 +31,7 @@ WAIT = 60  # seconds at most for what takes ten
 
 # Each has something that another lacks. Played at half speed, so that all go on for longer than a slow machine takes.
 SPEED = 0.5
-SCENARIOS = ("eight-healthy", "climbing", "starved", "xid", "h200-session", "mig")
+SCENARIOS = ("eight-healthy", "climbing", "starved", "xid", "h200-session", "mig", "evaluating")
 ON_THE_DRIVER = ("link-degraded", "hang")  # through NVML, for what driver calls cost and for one that does not come back
 OPTIONS = {"eight-healthy": ["--max-processes", "4"]}  # the other four are pid="other"
 
