@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""accelerate, FSDP and DeepSpeed in loops without a trainer, and DeepSpeed and FSDP below transformers' Trainer."""
+"""accelerate, FSDP and DeepSpeed in loops without a trainer."""
 
 import json
 
