@@ -8,6 +8,7 @@ _alula_options() {
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
     dump) echo "-p --pid -s --subprocesses --tree --json --depth --no-cmdline --help" ;;
+    profile) echo "-o --output -d --duration -r --rate -f --format -g --gil -i --idle -s --subprocesses --tree -t --threads -F --function -p --pid --quiet --help" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
     run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
     attach) echo "--for --wait --tree --output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
@@ -45,13 +46,17 @@ _alula_values() {
     --source) echo "nvml scenario: replay:" ;;
     --show-codec) echo "enc dec enc,dec" ;;
     --show-power) echo "draw limit draw,limit" ;;
-    --format) [[ $2 == export ]] && echo "csv json jsonl sqlite" || echo "csv csv,noheader csv,noheader,nounits" ;;
+    --format) case $2 in
+        export) echo "csv json jsonl sqlite" ;;
+        profile) echo "folded speedscope" ;;
+        *) echo "csv csv,noheader csv,noheader,nounits" ;;
+        esac ;;
     *) return 1 ;;
     esac
 }
 
 _alula() {
-    local commands="top watch ps run attach dump ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help"
+    local commands="top watch ps run attach dump profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.

@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /ps /run /attach /dump /ask /report /compare /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /ps /run /attach /dump /profile /ask /report /compare /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,7 +19,7 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch ps run attach dump ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch ps run attach dump profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
@@ -27,7 +27,7 @@ complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config report compare replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch ps run attach dump ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch ps run attach dump profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion'
 
 set -l reading top watch ps serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
@@ -60,7 +60,7 @@ complete -c alula -n '__alula_is watch attach record' -l for -x
 complete -c alula -n '__alula_is watch replay' -l fail-on -x -a 'info warning critical'
 complete -c alula -n '__alula_is run attach' -l fail-on -x -a 'info warning critical leak data_wait communication'
 complete -c alula -n '__alula_is watch run attach' -l model-size -x
-complete -c alula -n '__alula_is watch run attach record replay' -l quiet
+complete -c alula -n '__alula_is watch run attach profile record replay' -l quiet
 complete -c alula -n '__alula_is watch run attach report' -l verbose
 complete -c alula -n '__alula_is watch replay' -l summary
 complete -c alula -n '__alula_is watch' -l pcie
@@ -74,9 +74,17 @@ complete -c alula -n '__alula_is run attach' -l log-every -x
 complete -c alula -n '__alula_is run attach' -l tensorboard
 complete -c alula -n '__alula_is run attach' -l record -r -F
 complete -c alula -n '__alula_is attach' -l wait -x
-complete -c alula -n '__alula_is attach dump' -a '(__fish_complete_pids)'
-complete -c alula -n '__alula_is dump' -s p -l pid -x -a '(__fish_complete_pids)'
-complete -c alula -n '__alula_is dump' -s s -l subprocesses
+complete -c alula -n '__alula_is attach dump profile' -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is dump profile' -s p -l pid -x -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is dump profile' -s s -l subprocesses
+complete -c alula -n '__alula_is profile' -s o -l output -r -F
+complete -c alula -n '__alula_is profile' -s d -l duration -x
+complete -c alula -n '__alula_is profile' -s r -l rate -x
+complete -c alula -n '__alula_is profile' -s f -l format -x -a 'folded speedscope'
+complete -c alula -n '__alula_is profile' -s g -l gil
+complete -c alula -n '__alula_is profile' -s i -l idle
+complete -c alula -n '__alula_is profile' -s t -l threads
+complete -c alula -n '__alula_is profile' -s F -l function
 complete -c alula -n '__alula_is dump' -l depth -x
 complete -c alula -n '__alula_is run' -l soak -x
 complete -c alula -n '__alula_is run' -l nvtx
@@ -147,7 +155,7 @@ complete -c alula -n '__alula_is dmon pmon' -s s -l select -x
 complete -c alula -n '__alula_is dmon pmon' -s o -l options -x
 complete -c alula -n '__alula_is dmon' -l gpm-metrics -x
 
-complete -c alula -n '__alula_is memory attach dump' -l tree
+complete -c alula -n '__alula_is memory attach dump profile' -l tree
 complete -c alula -n '__alula_is demo' -l scenario -r -F
 complete -c alula -n '__alula_is demo' -l speed -x
 complete -c alula -n '__alula_is demo' -l start -x

@@ -15,8 +15,8 @@ enum { OPT_JSON = 1, OPT_TREE, OPT_DEPTH };
 
 static const char usage[] =
     "Usage: alula dump [OPTION]... PID\n"
-    "The Python stacks of all threads of a process as they are now, innermost frame first: thread, name, state, and of each frame\n"
-    "file, line and function. The process is not stopped, and nothing is loaded into it. CPython 3.8 to 3.15.\n"
+    "The Python stacks of all threads of a process as they are now, innermost frame first: thread, name, state, and of each\n"
+    "frame file, line and function. The process is not stopped, and nothing is loaded into it. CPython 3.8 to 3.15.\n"
     "\n"
     "  -s, --subprocesses   also all processes below it (DataLoader workers, ranks, engines), each with its role and rank\n"
     "      --tree           the whole job that it belongs to, from its launcher down\n"

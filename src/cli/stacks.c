@@ -21,12 +21,20 @@ static int add(struct al_stacks_who *who, pid_t pid, struct al_stacks_process **
     return 0;
 }
 
+// The top of a tree that was asked for is called its launcher; it is none without a rank.
+static bool launches(const struct al_snapshot *s, pid_t pid) {
+    bool ranks = false;
+    for (uint32_t i = 0; i < s->proc_count && !ranks; i++)
+        ranks = s->procs[i].role == AL_ROLE_RANK && al_end_descends(s->procs[i].pid, pid);
+    return ranks;
+}
+
 static int add_known(struct al_stacks_who *who, const struct al_snapshot *s, const struct al_proc *p, bool no_cmdline) {
     struct al_stacks_process *to;
     int result = add(who, p->pid, &to);
     if (result)
         return result;
-    to->role = p->role;
+    to->role = p->role == AL_ROLE_LAUNCHER && !launches(s, p->pid) ? AL_ROLE_UNKNOWN : p->role;
     to->owner = p->owner;
     const struct al_proc *rank = p->role == AL_ROLE_RANK ? p : p->owner > 0 ? al_snapshot_proc(s, p->owner) : NULL;
     if (rank) { // others inherited their rank's variables

@@ -11,7 +11,7 @@ import pytest
 
 import scenes
 
-COMMANDS = ["top", "watch", "ps", "run", "attach", "dump", "ask", "report", "compare", "serve", "record", "replay", "export", "info", "plot", "stat", "smi", "memory", "doctor", "demo", "check-config", "completion", "help"]
+COMMANDS = ["top", "watch", "ps", "run", "attach", "dump", "profile", "ask", "report", "compare", "serve", "record", "replay", "export", "info", "plot", "stat", "smi", "memory", "doctor", "demo", "check-config", "completion", "help"]
 NO_DRIVER = {"ALULA_NVML_LIBRARY": "/nonexistent/libnvidia-ml.so.1"}
 
 

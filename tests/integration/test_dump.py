@@ -48,7 +48,7 @@ finally:
 
 
 @contextlib.contextmanager
-def running(*command, lines=1, **kwargs):
+def running(*command, lines=1, patience=5, **kwargs):
     process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **kwargs)
     try:
         for _ in range(lines):
@@ -57,7 +57,7 @@ def running(*command, lines=1, **kwargs):
     finally:
         process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
+            process.wait(patience)
         process.kill()
         process.wait()
         process.stdout.close()

@@ -10,6 +10,7 @@ int main(int argc, char **argv) {
     failed += al_test_gpustat();
     failed += al_test_json();
     failed += al_test_openmetrics();
+    failed += al_test_profile();
     failed += al_test_ps();
     failed += al_test_smi();
     failed += al_test_smi_monitor();

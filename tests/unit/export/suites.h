@@ -9,6 +9,7 @@ int al_test_compat(void);
 int al_test_gpustat(void);
 int al_test_json(void);
 int al_test_openmetrics(void);
+int al_test_profile(void);
 int al_test_ps(void);
 int al_test_smi(void);
 int al_test_smi_monitor(void);

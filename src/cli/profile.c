@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// alula profile: where the threads of a process spend their time, for flame graphs.
+#include "cli/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alula-version.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "cli/cli.h"
+
+#define RATE_DEFAULT 100
+#define RATE_MOST 10000
+
+enum { OPT_QUIET = 1 };
+
+static const char usage[] =
+    "Usage: alula profile [OPTION]... -o FILE PID\n"
+    "Samples the Python stacks of a process for a while and writes how often each was met. The process is not stopped, and\n"
+    "nothing is loaded into it. CPython 3.8 to 3.15. Ends at --duration, with the process, or at Ctrl-C; what it has is kept.\n"
+    "\n"
+    "  -o, --output FILE    where to; - is standard output\n"
+    "  -d, --duration TIME  such as 10s or 2min; without it until the process ends or Ctrl-C\n"
+    "  -r, --rate N         samples a second, 1 to 10000 (100)\n"
+    "  -f, --format FORMAT  folded (flamegraph.pl, inferno; also raw) or speedscope (speedscope.app); without it\n"
+    "                       speedscope for a FILE that ends in .json, else folded\n"
+    "  -g, --gil            only threads that hold the GIL\n"
+    "  -i, --idle           also threads that sleep or wait in the kernel\n"
+    "  -s, --subprocesses   also all processes below it, those that come later too; each with its role and rank\n"
+    "      --tree           the whole job that it belongs to, from its launcher down\n"
+    "  -t, --threads        the thread's name as the root of its stacks\n"
+    "  -F, --function       functions as a whole, at their first line, instead of lines\n"
+    "  -p, --pid PID        the process, as py-spy writes it\n"
+    "      --quiet          no figures on stderr at the end\n"
+    "      --help           this text\n"
+    "\n"
+    "Stacks of which a part could not be read are kept, with [moved while it was read], [not readable] or [too deep] in the\n"
+    "place of what is missing. How many those are, and what the sampling cost, is told at the end.\n"
+    "\n"
+    "Examples:\n"
+    "  alula profile -o train.folded --duration 30s 4242\n"
+    "  alula profile -o job.speedscope.json --tree --idle --duration 10s 4242\n"
+    "  alula profile -o - --gil -d 5s 4242 | flamegraph.pl > gil.svg\n"
+    "\n"
+    "Exit status: 0; 1 the file could not be written, or an interpreter that alula does not know; 2 bad option; 4 no\n"
+    "permission; 5 no such process; 6 not a Python process.\n";
+
+static const struct option options[] = {
+    {"output", required_argument, NULL, 'o'},
+    {"duration", required_argument, NULL, 'd'},
+    {"rate", required_argument, NULL, 'r'},
+    {"format", required_argument, NULL, 'f'},
+    {"gil", no_argument, NULL, 'g'},
+    {"idle", no_argument, NULL, 'i'},
+    {"subprocesses", no_argument, NULL, 's'},
+    {"tree", no_argument, NULL, 'T'},
+    {"threads", no_argument, NULL, 't'},
+    {"function", no_argument, NULL, 'F'},
+    {"pid", required_argument, NULL, 'p'},
+    {"quiet", no_argument, NULL, OPT_QUIET},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int refuse(const char *text) {
+    al_cli_error("profile: %s", text);
+    return AL_E_INVALID;
+}
+
+static int take_duration(struct al_profiling *p, const char *text) {
+    // Bare numbers are seconds, as py-spy takes them.
+    if ((al_unit_parse(text, AL_UNIT_SECONDS, &p->seconds) < 0 && !al_str_double(text, &p->seconds)) || !(p->seconds > 0) ||
+        p->seconds > 366 * 86400.0)
+        return refuse("--duration takes a time such as 10s or 2min");
+    return 0;
+}
+
+static int take_rate(struct al_profiling *p, const char *text) {
+    if ((!al_str_double(text, &p->rate) && al_unit_parse(text, AL_UNIT_HERTZ, &p->rate) < 0) || !(p->rate >= 1) ||
+        p->rate > RATE_MOST)
+        return refuse("--rate takes samples a second, from 1 to 10000");
+    return 0;
+}
+
+static int take_format(struct al_profiling *p, const char *text) {
+    if (strcmp(text, "folded") == 0 || strcmp(text, "raw") == 0)
+        p->format = AL_PROFILE_FOLDED;
+    else if (strcmp(text, "speedscope") == 0)
+        p->format = AL_PROFILE_SPEEDSCOPE;
+    else
+        return refuse("--format takes folded or speedscope");
+    return 0;
+}
+
+static int take(struct al_profiling *p, int option) {
+    switch (option) {
+    case 'o': p->output = optarg; return 0;
+    case 'd': return take_duration(p, optarg);
+    case 'r': return take_rate(p, optarg);
+    case 'f': return take_format(p, optarg);
+    case 'g': p->gil = true; return 0;
+    case 'i': p->idle = true; return 0;
+    case 's': p->reach = p->reach == AL_STACKS_JOB ? AL_STACKS_JOB : AL_STACKS_BELOW; return 0;
+    case 'T': p->reach = AL_STACKS_JOB; return 0;
+    case 't': p->by_thread = true; return 0;
+    case 'F': p->by_function = true; return 0;
+    case 'p':
+        p->pid = al_stacks_pid(optarg);
+        return p->pid ? 0 : refuse("--pid takes a process id, as in --pid 4242");
+    case OPT_QUIET: p->quiet = true; return 0;
+    case 'h': p->help = true; return 0;
+    default: return AL_E_INVALID; // getopt has said why
+    }
+}
+
+static int parse(struct al_profiling *p, int argc, char **argv) {
+    int option, result = 0;
+    while (!result && !p->help && (option = getopt_long(argc, argv, "o:d:r:f:gistFp:h", options, NULL)) != -1)
+        result = take(p, option);
+    if (result || p->help)
+        return result;
+    if (!p->pid && argc - optind == 1)
+        p->pid = al_stacks_pid(argv[optind++]);
+    if (!p->pid || optind != argc)
+        return refuse("name one process by its PID, as in alula profile -o out.folded 4242");
+    if (!p->output || !*p->output)
+        return refuse("say with -o where the profile goes, as in -o out.folded");
+    if (p->format == AL_PROFILE_BY_NAME)
+        p->format = al_str_ends(p->output, ".json") ? AL_PROFILE_SPEEDSCOPE : AL_PROFILE_FOLDED;
+    return 0;
+}
+
+static bool write_all(int fd, const struct al_buf *b) {
+    for (size_t at = 0; at < b->len;) {
+        ssize_t n = write(fd, b->data + at, b->len - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += (size_t)n;
+    }
+    return true;
+}
+
+// The place that was asked for took no more: somewhere else, so that nothing is lost.
+static void keep_elsewhere(const struct al_profiling *p, const struct al_buf *b) {
+    const char *folder = getenv("TMPDIR"), *end = p->format == AL_PROFILE_SPEEDSCOPE ? ".json" : ".folded";
+    char path[512];
+    int n = snprintf(path, sizeof path, "%s/alula-profile-%d-XXXXXX%s", folder && *folder ? folder : "/tmp", (int)p->pid, end);
+    int fd = n > 0 && (size_t)n < sizeof path ? mkostemps(path, (int)strlen(end), O_CLOEXEC) : -1;
+    bool good = fd >= 0 && write_all(fd, b);
+    if (fd >= 0 && close(fd))
+        good = false;
+    if (good)
+        al_cli_error("profile: it is kept in %s", path);
+    else if (fd >= 0)
+        (void)unlink(path);
+}
+
+static int write_out(const struct al_profiling *p, int fd) {
+    struct al_buf b = AL_BUF_INIT;
+    char name[64];
+    (void)snprintf(name, sizeof name, "process %d", (int)p->pid);
+    int result = p->format == AL_PROFILE_SPEEDSCOPE ? al_speedscope(&b, p->profile, name, 1 / p->rate, "alula " AL_VERSION)
+                                                    : al_folded(&b, p->profile);
+    bool regular = fd != STDOUT_FILENO && lseek(fd, 0, SEEK_SET) == 0;
+    if (!result && ((regular && ftruncate(fd, 0) && errno != EINVAL) || !write_all(fd, &b)))
+        result = AL_E_IO;
+    int error = errno;
+    if (fd != STDOUT_FILENO && close(fd) && !result) {
+        error = errno;
+        result = AL_E_IO;
+    }
+    if (result)
+        al_cli_error("profile: %s: %s", p->output, result == AL_E_IO ? strerror(error) : al_error_text(result));
+    if (result == AL_E_IO)
+        keep_elsewhere(p, &b);
+    al_buf_free(&b);
+    return result;
+}
+
+static double share(uint64_t part, uint64_t whole) {
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void say(const struct al_profiling *p) {
+    struct al_stack_counts c;
+    double wall = (double)(p->ended_ns - p->began_ns) / 1e9, cpu = (double)p->cpu_ns;
+    uint32_t processes = 0;
+    al_profiling_counts(p, &c);
+    for (uint32_t i = 0; i < p->target_count; i++)
+        processes += p->targets[i]->stack || p->targets[i]->before.samples;
+    al_cli_error("profile: %.1f s, %llu samples at %g a second of %u process%s: %llu stacks of %u threads%s", wall,
+                 (unsigned long long)p->ticks, p->rate, (unsigned)processes, processes == 1 ? "" : "es",
+                 (unsigned long long)al_profile_samples(p->profile), (unsigned)al_profile_tracks(p->profile),
+                 p->all_ended ? "; the process has ended" : "");
+    al_cli_error("profile: own cost %.2f %% of a core, %.1f us a thread; moved while read %.3f %%, not readable %.3f %%, degraded "
+                 "frames %llu, too deep %llu; left out: %llu samples that came late, %llu without a list of threads",
+                 wall > 0 ? cpu / wall / 1e7 : 0, c.threads ? cpu / 1e3 / (double)c.threads : 0, share(c.unstable, c.threads),
+                 share(c.unreadable, c.threads), (unsigned long long)c.degraded_frames, (unsigned long long)c.truncated,
+                 (unsigned long long)p->late, (unsigned long long)p->failed);
+    if (!al_profile_samples(p->profile) && !p->idle)
+        al_cli_error("profile: no thread was seen %s: --idle also counts those that sleep or wait",
+                     p->gil ? "with the GIL" : "running");
+}
+
+static int profile(struct al_profiling *p) {
+    int fd = STDOUT_FILENO;
+    p->profile = al_profile_new();
+    int result = p->profile ? al_profiling_open(p) : AL_E_NOMEM;
+    if (result)
+        return result;
+    if (strcmp(p->output, "-") != 0)
+        fd = open(p->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); // cut when it is written
+    if (fd < 0) {
+        al_cli_error("profile: %s: %s", p->output, strerror(errno));
+        return AL_E_IO;
+    }
+    al_cli_signals();
+    result = al_profiling_sample(p);
+    if (result)
+        al_cli_error("profile: %s; what there is is written", al_error_text(result));
+    int written = write_out(p, fd);
+    if (!p->quiet)
+        say(p);
+    return result ? result : written;
+}
+
+int al_cmd_profile(int argc, char **argv) {
+    struct al_profiling p = {.rate = RATE_DEFAULT};
+    if (parse(&p, argc, argv))
+        return al_error_exit_status(AL_E_INVALID);
+    if (p.help) {
+        fputs(usage, stdout);
+        return al_cli_flush();
+    }
+    int result = profile(&p);
+    al_profiling_close(&p);
+    return al_error_exit_status(result);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// alula profile: options, whom it samples, and what came of it.
+#ifndef AL_CLI_PROFILE_H
+#define AL_CLI_PROFILE_H
+
+#include "cli/stacks.h"
+#include "export/profile.h"
+
+enum al_profile_format { AL_PROFILE_BY_NAME, AL_PROFILE_FOLDED, AL_PROFILE_SPEEDSCOPE };
+
+struct al_profile_thread {
+    uint64_t id;
+    pid_t tid;
+    uint32_t track, root; // root: the stack of its process's and its own name; AL_PROFILE_NONE without
+};
+
+struct al_profile_known { // a frame's number, found without its text
+    uint32_t code, frame;
+    int32_t line;
+};
+#define AL_PROFILE_KNOWN 4096u
+
+// A process that is sampled.
+struct al_profile_target {
+    struct al_stacks_process process;
+    struct al_stack *stack; // NULL: it has ended, or is not open yet
+    bool ended;
+    int64_t retry_ns;
+    struct al_profile_thread *threads;
+    uint32_t thread_count, thread_cap;
+    struct al_profile_known *known;
+    struct al_stack_counts before; // of samplers that were closed
+};
+
+struct al_profiling {
+    // Options:
+    pid_t pid;
+    enum al_stacks_reach reach;
+    enum al_profile_format format;
+    const char *output;
+    double rate, seconds; // seconds: 0 until the process ends
+    bool gil, idle, by_function, by_thread, quiet, help;
+    // What is done:
+    struct al_profile *profile;
+    struct al_profile_target **targets;
+    uint32_t target_count;
+    uint64_t ticks, late, failed; // late: left out, since the one before took too long; failed: the threads could not be listed
+    int64_t began_ns, ended_ns, cpu_ns;
+    bool all_ended;
+    int error; // the first of a process
+};
+
+// The named process must be open afterwards: its error is printed.
+int al_profiling_open(struct al_profiling *p);
+// Until the duration is over, all processes have ended, or a signal came. AL_E_NOMEM.
+int al_profiling_sample(struct al_profiling *p);
+void al_profiling_counts(const struct al_profiling *p, struct al_stack_counts *ret);
+void al_profiling_close(struct al_profiling *p);
+
+#endif

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/profile.h"
+
+#define LOOK_NS (2 * AL_NS_PER_S)       // how often new processes are looked for
+#define RETRY_NS (100 * AL_NS_PER_MS)   // a process that is being replaced by another program
+#define FAILED_MOST_NS (2 * AL_NS_PER_S) // so long its threads may not be readable until it is opened anew
+
+static void add_counts(struct al_stack_counts *sum, const struct al_stack_counts *c) {
+    sum->samples += c->samples;
+    sum->threads += c->threads;
+    sum->ok += c->ok;
+    sum->unstable += c->unstable;
+    sum->unreadable += c->unreadable;
+    sum->unchanged += c->unchanged;
+    sum->degraded_frames += c->degraded_frames;
+    sum->truncated += c->truncated;
+    sum->reads += c->reads;
+}
+
+static void close_stack(struct al_profile_target *t) {
+    struct al_stack_counts c;
+    if (!t->stack)
+        return;
+    al_stack_get_counts(t->stack, &c);
+    add_counts(&t->before, &c);
+    al_stack_free(t->stack);
+    t->stack = NULL;
+    memset(t->known, 0xff, AL_PROFILE_KNOWN * sizeof *t->known); // numbers of code are the sampler's
+}
+
+static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool say) {
+    struct al_stack_error e;
+    int result = al_stack_open(t->process.pid, NULL, &t->stack, &e);
+    if (result && say)
+        al_cli_error("profile: %s", e.text);
+    if (result && say && !p->error)
+        p->error = result;
+    t->retry_ns = al_monotonic_ns() + RETRY_NS;
+    if (result == AL_E_GONE || result == AL_E_NOENT)
+        t->ended = true;
+    return result;
+}
+
+static struct al_profile_target *find_target(const struct al_profiling *p, pid_t pid) {
+    for (uint32_t i = 0; i < p->target_count; i++)
+        if (p->targets[i]->process.pid == pid && !p->targets[i]->ended)
+            return p->targets[i];
+    return NULL;
+}
+
+static int add_target(struct al_profiling *p, const struct al_stacks_who *who, const struct al_stacks_process *process) {
+    struct al_profile_target **more = realloc(p->targets, (p->target_count + 1) * sizeof *more);
+    if (!more)
+        return AL_E_NOMEM;
+    p->targets = more;
+    struct al_profile_target *t = calloc(1, sizeof *t);
+    struct al_profile_known *known = malloc(AL_PROFILE_KNOWN * sizeof *known);
+    if (!t || !known) {
+        free(t);
+        free(known);
+        return AL_E_NOMEM;
+    }
+    memset(known, 0xff, AL_PROFILE_KNOWN * sizeof *known);
+    t->process = *process;
+    t->known = known;
+    more[p->target_count++] = t;
+    int result = open_stack(p, t, false);
+    if (result && al_stacks_tells(who, process->pid, result))
+        result = open_stack(p, t, true); // once more, for its words
+    return 0;
+}
+
+static bool named_has_ended(const struct al_profiling *p) {
+    for (uint32_t i = 0; i < p->target_count; i++)
+        if (p->targets[i]->process.pid == p->pid && p->targets[i]->ended)
+            return true;
+    return false;
+}
+
+// Who is there now; those that are new are opened, those that were not readable yet are tried again.
+static int look(struct al_profiling *p) {
+    struct al_stacks_who who;
+    int result = al_stacks_find(&who, p->pid, p->reach, true);
+    for (uint32_t i = 0; i < who.count && !result; i++) {
+        struct al_profile_target *t = find_target(p, who.list[i].pid);
+        if (!t && who.list[i].pid == p->pid && named_has_ended(p))
+            continue;
+        if (!t)
+            result = add_target(p, &who, &who.list[i]);
+        else if (!t->stack && t->process.pid != p->pid)
+            (void)open_stack(p, t, false);
+    }
+    al_stacks_free(&who);
+    return result;
+}
+
+int al_profiling_open(struct al_profiling *p) {
+    int result = look(p);
+    if (result)
+        al_cli_error("profile: %s", al_error_text(result));
+    for (uint32_t i = 0; i < p->target_count && !result; i++)
+        if (p->targets[i]->stack)
+            return 0;
+    return result ? result : p->error ? p->error : AL_E_NOENT;
+}
+
+static uint32_t number_frame(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_frame *f) {
+    const struct al_stack_code *c = al_stack_code(t->stack, f->code);
+    if (!c)
+        return al_profile_frame(p->profile, "[not readable]", "", 0);
+    int32_t line = p->by_function ? c->first_line : f->line;
+    struct al_profile_known *k = &t->known[(f->code * 31u + (uint32_t)line) % AL_PROFILE_KNOWN];
+    if (k->frame != AL_PROFILE_NONE && k->code == f->code && k->line == line)
+        return k->frame;
+    uint32_t frame = al_profile_frame(p->profile, *c->qualname ? c->qualname : c->name, c->filename, line);
+    *k = (struct al_profile_known){.code = f->code, .frame = frame, .line = line};
+    return frame;
+}
+
+static uint32_t named(struct al_profiling *p, uint32_t parent, const char *name) {
+    uint32_t frame = al_profile_frame(p->profile, name, "", 0);
+    return frame == AL_PROFILE_NONE ? frame : al_profile_stack(p->profile, parent, frame);
+}
+
+static int add_thread(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_thread *thread) {
+    char process[160], role[96], name[320];
+    if (t->thread_count == t->thread_cap) {
+        uint32_t cap = t->thread_cap * 2 + 16;
+        struct al_profile_thread *more = realloc(t->threads, cap * sizeof *more);
+        if (!more)
+            return AL_E_NOMEM;
+        t->threads = more;
+        t->thread_cap = cap;
+    }
+    al_stacks_role(&t->process, role, sizeof role);
+    (void)snprintf(process, sizeof process, "process %d%s%s", (int)t->process.pid, *role ? ", " : "", role);
+    struct al_profile_thread out = {.id = thread->id, .tid = thread->tid, .root = AL_PROFILE_NONE};
+    bool failed = false;
+    if (p->reach != AL_STACKS_ONE)
+        failed = (out.root = named(p, out.root, process)) == AL_PROFILE_NONE;
+    (void)snprintf(name, sizeof name, "thread %d %s", (int)thread->tid, thread->name);
+    if (!failed && p->by_thread)
+        failed = (out.root = named(p, out.root, name)) == AL_PROFILE_NONE;
+    (void)snprintf(name, sizeof name, "%s, thread %d %s", process, (int)thread->tid, thread->name);
+    if (failed || (out.track = al_profile_track(p->profile, name)) == AL_PROFILE_NONE)
+        return AL_E_NOMEM;
+    t->threads[t->thread_count++] = out;
+    return 0;
+}
+
+// Threads come in the same order from sample to sample: `hint` is where it was last.
+static const struct al_profile_thread *thread_of(struct al_profiling *p, struct al_profile_target *t,
+                                                 const struct al_stack_thread *thread, size_t hint) {
+    if (hint < t->thread_count && t->threads[hint].id == thread->id && t->threads[hint].tid == thread->tid)
+        return &t->threads[hint];
+    for (uint32_t i = t->thread_count; i-- > 0;)
+        if (t->threads[i].id == thread->id && t->threads[i].tid == thread->tid)
+            return &t->threads[i];
+    return add_thread(p, t, thread) ? NULL : &t->threads[t->thread_count - 1];
+}
+
+static int take_thread(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_thread *thread, size_t hint) {
+    if (thread->status == AL_STACK_LEFT_OUT || thread->status == AL_STACK_EMPTY)
+        return 0;
+    const struct al_profile_thread *known = thread_of(p, t, thread, hint);
+    if (!known)
+        return AL_E_NOMEM;
+    uint32_t stack = known->root;
+    if (thread->truncated && (stack = named(p, stack, "[too deep]")) == AL_PROFILE_NONE)
+        return AL_E_NOMEM;
+    for (uint32_t i = thread->count; i-- > 0;) {
+        uint32_t frame = number_frame(p, t, &thread->frames[i]);
+        stack = frame == AL_PROFILE_NONE ? frame : al_profile_stack(p->profile, stack, frame);
+        if (stack == AL_PROFILE_NONE)
+            return AL_E_NOMEM;
+    }
+    // What is missing keeps its share, under a name of its own.
+    const char *missing = thread->status == AL_STACK_UNSTABLE ? "[moved while it was read]" : "[not readable]";
+    if (thread->status != AL_STACK_OK && (stack = named(p, stack, missing)) == AL_PROFILE_NONE)
+        return AL_E_NOMEM;
+    return stack == AL_PROFILE_NONE ? 0 : al_profile_add(p->profile, known->track, stack);
+}
+
+static int sample_target(struct al_profiling *p, struct al_profile_target *t, int64_t now) {
+    const struct al_stack_sample *s;
+    unsigned what = AL_STACK_STATE | AL_STACK_NAMES | (p->gil ? AL_STACK_GIL_ONLY : 0) | (p->idle ? 0 : AL_STACK_BUSY_ONLY);
+    int result = al_stack_sample(t->stack, what, &s);
+    if (result == AL_E_NOMEM)
+        return result;
+    if (result == AL_E_FORMAT) { // its interpreter goes down, or starts anew
+        p->failed++;
+        if (now > t->retry_ns + FAILED_MOST_NS)
+            result = AL_E_AGAIN;
+    }
+    if (result == AL_E_AGAIN || result == AL_E_DENIED || result == AL_E_GONE) {
+        t->ended = result == AL_E_GONE;
+        close_stack(t);
+        t->retry_ns = now + RETRY_NS;
+    }
+    if (result)
+        return 0;
+    t->retry_ns = now;
+    for (size_t i = 0; i < s->count && !result; i++)
+        result = take_thread(p, t, &s->threads[i], i);
+    return result;
+}
+
+static int tick(struct al_profiling *p, int64_t now) {
+    int result = 0;
+    bool alive = false;
+    for (uint32_t i = 0; i < p->target_count && !result; i++) {
+        struct al_profile_target *t = p->targets[i];
+        if (!t->ended && !t->stack && t->process.pid == p->pid && now >= t->retry_ns)
+            (void)open_stack(p, t, false);
+        if (t->stack)
+            result = sample_target(p, t, now);
+        alive |= !t->ended && (t->stack || t->process.pid == p->pid);
+    }
+    p->all_ended = !alive;
+    p->ticks++;
+    return result;
+}
+
+int al_profiling_sample(struct al_profiling *p) {
+    struct al_clock clock;
+    int64_t step = (int64_t)(1e9 / p->rate), cpu = al_process_cpu_ns(), due = al_monotonic_ns(), look_ns = due + LOOK_NS;
+    int result = 0;
+    al_clock_real(&clock);
+    p->began_ns = due;
+    int64_t until = p->seconds > 0 ? due + (int64_t)(p->seconds * 1e9) : INT64_MAX;
+    while (!result && !al_cli_stop && !p->all_ended) {
+        if (due >= until || !al_clock_sleep_until(&clock, due))
+            break;
+        int64_t now = al_monotonic_ns();
+        if (p->reach != AL_STACKS_ONE && now >= look_ns) {
+            result = look(p);
+            look_ns = now + LOOK_NS;
+        }
+        result = result ? result : tick(p, now);
+        due += step;
+        now = al_monotonic_ns();
+        if (due < now) { // those that were missed are not made up for
+            int64_t missed = (now - due) / step;
+            p->late += (uint64_t)missed;
+            due += missed * step;
+        }
+    }
+    p->ended_ns = al_monotonic_ns();
+    p->cpu_ns = al_process_cpu_ns() - cpu;
+    return result;
+}
+
+void al_profiling_counts(const struct al_profiling *p, struct al_stack_counts *ret) {
+    struct al_stack_counts c;
+    *ret = (struct al_stack_counts){0};
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        add_counts(ret, &p->targets[i]->before);
+        if (!p->targets[i]->stack)
+            continue;
+        al_stack_get_counts(p->targets[i]->stack, &c);
+        add_counts(ret, &c);
+    }
+}
+
+void al_profiling_close(struct al_profiling *p) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        al_stack_free(p->targets[i]->stack);
+        free(p->targets[i]->threads);
+        free(p->targets[i]->known);
+        free(p->targets[i]);
+    }
+    free(p->targets);
+    al_profile_free(p->profile);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "export/profile_parts.h"
+
+static void put_frames(struct al_buf *b, const struct al_profile *p) {
+    for (uint32_t i = 0; i < p->frame_count; i++) {
+        const struct al_profile_frame *f = &p->frames[i];
+        al_buf_str(b, i ? ",\n{\"name\":" : "\n{\"name\":");
+        al_json_string(b, *f->name ? f->name : "?");
+        if (*f->file) {
+            al_buf_str(b, ",\"file\":");
+            al_json_string(b, f->file);
+        }
+        if (f->line > 0)
+            al_buf_printf(b, ",\"line\":%d", (int)f->line);
+        al_buf_char(b, '}');
+    }
+}
+
+// Frames from the root on; written from the leaf's end, since a node knows its parent alone.
+static void put_stack(struct al_buf *b, const struct al_profile *p, uint32_t node, uint32_t *path) {
+    uint32_t depth = p->nodes[node].depth;
+    for (uint32_t at = node, d = depth; d > 0; at = p->nodes[at].parent)
+        path[--d] = p->nodes[at].frame;
+    al_buf_char(b, '[');
+    for (uint32_t d = 0; d < depth; d++)
+        al_buf_printf(b, d ? ",%u" : "%u", (unsigned)path[d]);
+    al_buf_char(b, ']');
+}
+
+static void put_track(struct al_buf *b, const struct al_profile *p, const struct al_profile_track *t, double seconds,
+                      uint32_t *path) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        total += t->runs[i].count;
+    al_buf_str(b, "{\"type\":\"sampled\",\"name\":");
+    al_json_string(b, t->name);
+    al_buf_str(b, ",\"unit\":\"seconds\",\"startValue\":0,\"endValue\":");
+    al_buf_number(b, (double)total * seconds);
+    al_buf_str(b, ",\"samples\":[");
+    for (uint32_t i = 0; i < t->count; i++) {
+        al_buf_str(b, i ? ",\n" : "\n");
+        put_stack(b, p, t->runs[i].node, path);
+    }
+    al_buf_str(b, "],\"weights\":[");
+    for (uint32_t i = 0; i < t->count; i++) {
+        al_buf_str(b, i ? "," : "");
+        al_buf_number(b, t->runs[i].count * seconds);
+    }
+    al_buf_str(b, "]}");
+}
+
+int al_speedscope(struct al_buf *b, const struct al_profile *p, const char *name, double seconds_a_sample,
+                  const char *exporter) {
+    uint32_t deepest = 0, written = 0;
+    for (uint32_t i = 0; i < p->node_count; i++)
+        deepest = p->nodes[i].depth > deepest ? p->nodes[i].depth : deepest;
+    uint32_t *path = malloc((deepest + 1) * sizeof *path);
+    if (!path)
+        return AL_E_NOMEM;
+    al_buf_str(b, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"name\":");
+    al_json_string(b, name);
+    al_buf_str(b, ",\"exporter\":");
+    al_json_string(b, exporter);
+    al_buf_str(b, ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[");
+    put_frames(b, p);
+    al_buf_str(b, "]},\"profiles\":[");
+    for (uint32_t i = 0; i < p->track_count; i++) {
+        if (!p->tracks[i].count)
+            continue;
+        al_buf_str(b, written++ ? ",\n" : "\n");
+        put_track(b, p, &p->tracks[i], seconds_a_sample, path);
+    }
+    al_buf_str(b, "]}\n");
+    free(path);
+    return b->failed ? AL_E_NOMEM : 0;
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stacks that were counted, as folded lines and for speedscope.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "export/profile.h"
+#include "export/profile_parts.h"
+#include "suites.h"
+
+static uint32_t stack_of(struct al_profile *p, uint32_t parent, const char *name, const char *file, int32_t line) {
+    return al_profile_stack(p, parent, al_profile_frame(p, name, file, line));
+}
+
+// main: load load step, with a second thread at step.
+static struct al_profile *small(void) {
+    struct al_profile *p = al_profile_new();
+    assert_non_null(p);
+    uint32_t root = stack_of(p, AL_PROFILE_NONE, "main", "/w/train.py", 9), load = stack_of(p, root, "load", "/w/data.py", 4),
+             step = stack_of(p, root, "step", "/w/train.py", 5);
+    uint32_t a = al_profile_track(p, "first"), b = al_profile_track(p, "second \"x\"");
+    (void)al_profile_track(p, "never seen");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(al_profile_add(p, a, load), 0);
+    assert_int_equal(al_profile_add(p, a, step), 0);
+    assert_int_equal(al_profile_add(p, a, load), 0);
+    assert_int_equal(al_profile_add(p, b, step), 0);
+    return p;
+}
+
+static void same_stack_has_one_number(void **state) {
+    (void)state;
+    struct al_profile *p = small();
+    uint32_t root = stack_of(p, AL_PROFILE_NONE, "main", "/w/train.py", 9);
+    assert_int_equal(root, 0);
+    assert_int_equal(p->node_count, 3);
+    assert_int_not_equal(al_profile_frame(p, "main", "/w/train.py", 10), al_profile_frame(p, "main", "/w/train.py", 9));
+    assert_int_equal(al_profile_samples(p), 5);
+    for (int i = 0; i < 5000; i++) // the indexes grow
+        assert_int_equal(stack_of(p, root, "many", "f.py", i), 3 + i);
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(stack_of(p, root, "many", "f.py", i), 3 + i);
+    al_profile_free(p);
+}
+
+static void folded(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_profile *p = small();
+    uint32_t odd = stack_of(p, AL_PROFILE_NONE, "a;b\n\x1b[2J", "", 0);
+    odd = stack_of(p, odd, "", "x;y.py", 0);
+    assert_int_equal(al_profile_add(p, 0, odd), 0);
+    assert_int_equal(al_folded(&b, p), 0);
+    assert_string_equal(b.data, "main (/w/train.py:9);load (/w/data.py:4) 3\n"
+                                "main (/w/train.py:9);step (/w/train.py:5) 2\n"
+                                "a:b??[2J;? (x:y.py) 1\n");
+    al_buf_free(&b);
+    al_profile_free(p);
+}
+
+static double member(const struct al_json_document *d, const struct al_json *n, const char *key) {
+    double value = -1;
+    assert_true(al_json_number(al_json_get(d, n, key), &value));
+    return value;
+}
+
+static void speedscope(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_json_document d = {0};
+    struct al_profile *p = small();
+    size_t at;
+    assert_int_equal(al_speedscope(&b, p, "process 7", 0.01, "alula 0"), 0);
+    assert_int_equal(al_json_parse(b.data, b.len, &d, &at), 0);
+    const struct al_json *root = al_json_root(&d), *profile = al_json_first(&d, al_json_get(&d, root, "profiles"));
+    assert_string_equal(al_json_text(al_json_get(&d, root, "$schema")), "https://www.speedscope.app/file-format-schema.json");
+    assert_string_equal(al_json_text(al_json_get(&d, profile, "type")), "sampled");
+    assert_true(member(&d, profile, "endValue") > 0.0399 && member(&d, profile, "endValue") < 0.0401);
+    assert_non_null(strstr(b.data, "\"samples\":[\n[0,1],\n[0,2],\n[0,1]],\"weights\":[0.02,0.01,0.01]"));
+    profile = al_json_next(&d, profile);
+    assert_string_equal(al_json_text(al_json_get(&d, profile, "name")), "second \"x\"");
+    assert_null(al_json_next(&d, profile)); // a thread without samples has no profile
+    al_json_free(&d);
+    al_buf_free(&b);
+    al_profile_free(p);
+}
+
+static void empty(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_json_document d = {0};
+    struct al_profile *p = al_profile_new();
+    size_t at;
+    assert_int_equal(al_folded(&b, p), 0);
+    assert_int_equal(b.len, 0);
+    assert_int_equal(al_speedscope(&b, p, "", 0.01, "alula"), 0);
+    assert_int_equal(al_json_parse(b.data, b.len, &d, &at), 0);
+    al_json_free(&d);
+    al_buf_free(&b);
+    al_profile_free(p);
+}
+
+static void order_is_given_up_for_memory_not_counts(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_profile *p = al_profile_new();
+    uint32_t one = stack_of(p, AL_PROFILE_NONE, "one", "", 0), two = stack_of(p, AL_PROFILE_NONE, "two", "", 0);
+    uint32_t track = al_profile_track(p, "t");
+    p->run_most = 16;
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(al_profile_add(p, track, i % 2 ? two : one), 0);
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < p->tracks[0].count; i++)
+        total += p->tracks[0].runs[i].count;
+    assert_int_equal(total, 1000);
+    assert_true(p->tracks[0].count <= 16);
+    assert_int_equal(al_folded(&b, p), 0);
+    assert_string_equal(b.data, "one 500\ntwo 500\n");
+    al_buf_free(&b);
+    al_profile_free(p);
+}
+
+int al_test_profile(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_stack_has_one_number), cmocka_unit_test(folded),
+        cmocka_unit_test(speedscope),                cmocka_unit_test(empty),
+        cmocka_unit_test(order_is_given_up_for_memory_not_counts),
+    };
+    return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+}
