@@ -198,7 +198,7 @@ static void say(const struct al_profiling *p) {
                  (unsigned long long)p->ticks, p->rate, (unsigned)processes, processes == 1 ? "" : "es",
                  (unsigned long long)al_profile_samples(p->profile), (unsigned)al_profile_tracks(p->profile),
                  p->all_ended ? "; the process has ended" : "");
-    al_cli_error("profile: own cost %.2f %% of a core, %.1f us a thread; moved while read %.3f %%, not readable %.3f %%, "
+    al_cli_error("profile: own cost %.2f %% of a core, %.1f us a stack; moved while read %.3f %%, not readable %.3f %%, "
                  "degraded frames %llu, too deep %llu; left out: %llu samples that came late, %llu without a list of threads",
                  wall > 0 ? cpu / wall / 1e7 : 0, c.threads ? cpu / 1e3 / (double)c.threads : 0, share(c.unstable, c.threads),
                  share(c.unreadable, c.threads), (unsigned long long)c.degraded_frames, (unsigned long long)c.truncated,

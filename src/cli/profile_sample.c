@@ -70,7 +70,7 @@ static int add_target(struct al_profiling *p, const struct al_stacks_who *who, c
     more[p->target_count++] = t;
     int result = open_stack(p, t, false);
     if (result && al_stacks_tells(who, process->pid, result))
-        result = open_stack(p, t, true); // once more, for its words
+        (void)open_stack(p, t, true); // once more, for its words
     return 0;
 }
 

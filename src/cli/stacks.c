@@ -11,6 +11,8 @@
 #include "host/host.h"
 #include "launch/end.h"
 
+#define FIRST_WITH_VERSION 0x030b0000u // Py_Version, which holds the whole of it, is in 3.11 and later
+
 static int add(struct al_stacks_who *who, pid_t pid, struct al_stacks_process **ret) {
     struct al_stacks_process *more = realloc(who->list, (who->count + 1) * sizeof *more);
     if (!more)
@@ -92,6 +94,10 @@ void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size) {
 void al_stacks_version(uint32_t version, char *out, size_t size) {
     unsigned level = version >> 4 & 15, serial = version & 15;
     const char *word = level == 10 ? "a" : level == 11 ? "b" : level == 12 ? "rc" : "";
+    if (version < FIRST_WITH_VERSION) { // only the minor version can be told from outside
+        (void)snprintf(out, size, "%u.%u", version >> 24, version >> 16 & 255);
+        return;
+    }
     int n = snprintf(out, size, "%u.%u.%u", version >> 24, version >> 16 & 255, version >> 8 & 255);
     if (*word && n > 0 && (size_t)n < size)
         (void)snprintf(out + n, size - (size_t)n, "%s%u", word, serial);

@@ -30,7 +30,7 @@ int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach re
 void al_stacks_free(struct al_stacks_who *who);
 // "rank 1 of 2", "worker of rank 1 (4242)", "launcher"; "" when nothing is known.
 void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size);
-// "3.13.0rc1"
+// "3.13.0rc1"; "3.8" before 3.11
 void al_stacks_version(uint32_t version, char *out, size_t size);
 // A PID as an argument: 0 when it is none.
 pid_t al_stacks_pid(const char *text);

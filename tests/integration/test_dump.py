@@ -86,7 +86,7 @@ def test_threads_with_name_state_and_lines(alula, program):
         (found,) = dumped(alula, process.pid)
         text = alula("dump", "--pid", process.pid).stdout
     assert found["pid"] == process.pid and found["error"] is None
-    assert found["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert found["python"].startswith(".".join(map(str, sys.version_info[:3 if sys.version_info >= (3, 11) else 2])))
     threads = {thread["name"]: thread for thread in found["threads"]}
     assert set(threads) == {"MainThread", "prefetch", "loader"}
     assert threads["MainThread"]["main"] and threads["MainThread"]["tid"] == process.pid

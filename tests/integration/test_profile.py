@@ -96,7 +96,7 @@ def test_known_shares(alula, program, tmp_path):
     assert "sleeps" not in found  # idle
     assert all(frames[0].startswith("<module> (") for frames, _ in stacks)
     assert any(frames[1] == f"seventy ({program}:{line_of(program, 'spin(0.0091)')})" for frames, _ in stacks)
-    assert re.search(r"own cost \d+\.\d\d % of a core, \d+\.\d us a thread; moved while read \d+\.\d+ %", said)
+    assert re.search(r"own cost \d+\.\d\d % of a core, \d+\.\d us a stack; moved while read \d+\.\d+ %", said)
 
 
 def test_idle_threads_and_functions(alula, program, tmp_path):
