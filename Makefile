@@ -14,7 +14,7 @@ ALULA = $(BUILD)/src/cli/alula
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
 
-.PHONY: all build configure deps demo test unit integration frameworks stacks bench install wheel deb packages asan clang lint fuzz docs clean help
+.PHONY: all build configure deps demo test unit integration frameworks stacks bench install wheel deb packages aarch64 asan clang lint fuzz docs clean help
 
 all: build
 
@@ -91,6 +91,11 @@ packages: wheel deb build
 	@tools/venv $(VENV)
 	@$(TEST_ENV) ALULA_DIST="$(abspath $(BUILD))/dist" $(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/packages
 
+# Cross-built, and its unit tests under qemu-user.
+aarch64:
+	@tools/install-deps package
+	@BUILD=$(BUILD) tools/aarch64 test
+
 # The suite under ASan and UBSan; tests that load our .so into a foreign program are left out (marker `plain`).
 asan:
 	@tools/install-deps test
@@ -134,6 +139,7 @@ help:
 	@echo "make wheel       the wheel for pip, in $(BUILD)/dist"
 	@echo "make deb         the package for Debian, in $(BUILD)/dist"
 	@echo "make packages    both, and the tests that install them"
+	@echo "make aarch64     cross-build for aarch64, and its unit tests under qemu"
 	@echo "make asan       the tests under AddressSanitizer and UBSan"
 	@echo "make lint       clang-tidy and cppcheck"
 	@echo "make fuzz       libFuzzer on the readers, FUZZ_SECONDS ($(FUZZ_SECONDS)) each"
