@@ -29,4 +29,4 @@ EXPORT extern const struct {
     void *events[3]; // none is asked for
     int (*finalize)(void *);
 } ncclProfiler_v5;
-const typeof(ncclProfiler_v5) ncclProfiler_v5 = {.name = "other", .init = init, .finalize = finalize};
+const __typeof__(ncclProfiler_v5) ncclProfiler_v5 = {.name = "other", .init = init, .finalize = finalize};
