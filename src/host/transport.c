@@ -63,8 +63,9 @@ static int verbs_open(int root_fd, pid_t pid) {
     if (!dir)
         return -1;
     const struct dirent *e;
-    for (int i = 0; i < FILES_MOST && (e = readdir(dir)); i++) {
-        ssize_t len = readlinkat(dirfd(dir), e->d_name, target, sizeof target - 1);
+    int fd = dirfd(dir);
+    for (int i = 0; fd >= 0 && i < FILES_MOST && (e = readdir(dir)); i++) {
+        ssize_t len = readlinkat(fd, e->d_name, target, sizeof target - 1);
         if (len <= 0)
             continue;
         target[len] = '\0';
@@ -75,10 +76,11 @@ static int verbs_open(int root_fd, pid_t pid) {
 }
 
 static int verbs_devices(int root_fd) {
+    static const char path[] = "sys/class/infiniband";
     int count = 0;
-    DIR *dir = folder(root_fd, "sys/class/infiniband");
+    DIR *dir = folder(root_fd, path);
     if (!dir)
-        return errno == ENOENT ? 0 : -1;
+        return faccessat(root_fd, path, F_OK, 0) ? 0 : -1;
     for (const struct dirent *e; (e = readdir(dir));)
         count += e->d_name[0] != '.';
     (void)closedir(dir);

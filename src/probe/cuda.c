@@ -41,7 +41,8 @@ static void chain(const char *path) {
         *(void **)(&initialize) = dlsym(library, "InitializeInjection");
     if (initialize && initialize != InitializeInjection) // not in a circle
         (void)initialize();
-}
+    // It stays loaded, as where the driver loads it.
+} // cppcheck-suppress resourceLeak
 
 // A process of which only this is known has no steps to tell of; the Python hook says more when it has more.
 void al_probe_introduce(void) {

@@ -139,8 +139,10 @@ static int begin_all(struct al_store *s, struct streams *all) {
 }
 
 static int hand_over(const struct stream *p, al_store_mark_fn *fn, void *user) {
+    if (!p->marks.list) // never: what waits in the heap has a mark
+        return AL_E_FORMAT;
     struct al_mark mark = p->marks.list[p->next];
-    if (mark.kind != AL_EVENT_TEXT)
+    if (mark.kind != AL_EVENT_TEXT || !p->marks.text.data)
         return fn(user, &p->who, &mark, NULL, 0);
     const char *text = p->marks.text.data + mark.b;
     mark.b = 0;
