@@ -139,10 +139,8 @@ static int begin_all(struct al_store *s, struct streams *all) {
 }
 
 static int hand_over(const struct stream *p, al_store_mark_fn *fn, void *user) {
-    if (!p->marks.list) // never: what waits in the heap has a mark
-        return AL_E_FORMAT;
     struct al_mark mark = p->marks.list[p->next];
-    if (mark.kind != AL_EVENT_TEXT || !p->marks.text.data)
+    if (mark.kind != AL_EVENT_TEXT)
         return fn(user, &p->who, &mark, NULL, 0);
     const char *text = p->marks.text.data + mark.b;
     mark.b = 0;
@@ -158,6 +156,8 @@ int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user) {
         result = begin_all(s, &all);
     while (!result && all.waiting) {
         struct stream *p = all.heap[0];
+        if (!p || !p->marks.list) // never: who waits in the heap has a mark
+            break;
         result = hand_over(p, fn, user);
         if (!result && ++p->next == p->marks.count)
             result = next_row(s, &all, p);
