@@ -198,6 +198,7 @@ static void read_gpu(char *p, struct al_book *book) {
     read.used_by_job = used;
     read.memory_known = known != 0;
     (void)al_str_copy(read.name, sizeof read.name, p + strspn(p, " "));
+    (void)al_str_clean(read.name); // what is written again is read alike
     *g = read;
     book->gpu_count++;
 }
