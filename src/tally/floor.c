@@ -113,14 +113,17 @@ int al_floor_rises(const struct al_floor *f, uint32_t least, double above, struc
     int result = al_floor_trend(f, least, ret);
     if (result)
         return result;
+    struct al_floor_trend t = *ret; // of all blocks, one by one
     for (uint32_t from = 0; f->count - from >= least; from = f->count / 2) {
+        bool throughout = rises_throughout(f, from); // does not depend on the groups, and costs little
         // Levels that alternate make the interval wide: their lower envelope is what is kept.
-        for (uint32_t group = 1; group <= GROUP_MOST && (group == 1 || (f->count - from) / group >= GROUPS_LEAST); group *= 2) {
-            struct al_floor_trend t;
-            result = trend_of(f, from, group, &t);
+        for (uint32_t group = 1;
+             throughout && group <= GROUP_MOST && (group == 1 || (f->count - from) / group >= GROUPS_LEAST); group *= 2) {
+            if (from || group > 1)
+                result = trend_of(f, from, group, &t);
             if (result == AL_E_NOMEM)
                 return result;
-            if (result || !clear(&t, above) || !rises_throughout(f, from))
+            if (result || !clear(&t, above))
                 continue;
             *ret = t;
             return 1;
