@@ -171,3 +171,16 @@ bool al_fs_remote(const char *path) {
             return true;
     return false;
 }
+
+bool al_fs_write_all(int fd, const char *data, size_t len) {
+    while (len) {
+        ssize_t done = write(fd, data, len);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        data += done;
+        len -= (size_t)done;
+    }
+    return true;
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading small files below a root descriptor ("/" in life, a made tree in tests). Links are not followed out of it.
+// Reading small files below a root descriptor ("/" in life, a made tree in tests), whose links are not followed out of
+// it; and what else is done with files in several places.
 #ifndef AL_BASE_FS_H
 #define AL_BASE_FS_H
 
@@ -21,6 +22,8 @@ int al_fs_u64(int root_fd, const char *path, uint64_t *ret);
 int al_fs_slurp(const char *path, size_t max, char **ret_data, size_t *ret_len);
 // Makes a folder and those above it that are missing (mkdir -p). 0 also when it is there already.
 int al_fs_make_folder(const char *path, mode_t mode);
+// All of it, however often a signal or a full pipe cuts a write short; false with errno.
+bool al_fs_write_all(int fd, const char *data, size_t len);
 // Whether it lies on a network or FUSE file system, whose locks and shared memory cannot be relied on.
 bool al_fs_remote(const char *path);
 

@@ -142,6 +142,20 @@ void al_json_string(struct al_buf *b, const char *text) {
     al_buf_char(b, '"');
 }
 
+void al_json_string_or_null(struct al_buf *b, const char *text) {
+    if (text && *text)
+        al_json_string(b, text);
+    else
+        al_buf_str(b, "null");
+}
+
+void al_json_integer_or_null(struct al_buf *b, bool known, int64_t value) {
+    if (known)
+        al_buf_printf(b, "%lld", (long long)value);
+    else
+        al_buf_str(b, "null");
+}
+
 // U+0080..U+009F: C1 controls, which some terminals obey.
 static bool is_c1(const unsigned char *t, size_t len) {
     return len == 2 && t[0] == 0xc2 && t[1] < 0xa0;

@@ -24,6 +24,8 @@ bool al_str_double(const char *text, double *ret);
 
 // JSON string with quotes; invalid UTF-8 becomes U+FFFD, control bytes become \u00xx.
 void al_json_string(struct al_buf *b, const char *text);
+void al_json_string_or_null(struct al_buf *b, const char *text); // null for "" and NULL
+void al_json_integer_or_null(struct al_buf *b, bool known, int64_t value);
 // One line for a terminal: control bytes and invalid UTF-8 become '?', so that a process name cannot steer the screen.
 void al_term_string(struct al_buf *b, const char *text);
 // Replaces control bytes (newline, escape, ...) by '?' in place; returns text.

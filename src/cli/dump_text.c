@@ -84,17 +84,12 @@ void al_dump_text(struct al_buf *b, const struct al_dump *d) {
 
 static void text(struct al_buf *b, const char *name, const char *value) {
     al_buf_printf(b, "\"%s\": ", name);
-    if (value && *value)
-        al_json_string(b, value);
-    else
-        al_buf_str(b, "null");
+    al_json_string_or_null(b, value);
 }
 
 static void number(struct al_buf *b, const char *name, bool known, int64_t value) {
-    if (known)
-        al_buf_printf(b, "\"%s\": %lld", name, (long long)value);
-    else
-        al_buf_printf(b, "\"%s\": null", name);
+    al_buf_printf(b, "\"%s\": ", name);
+    al_json_integer_or_null(b, known, value);
 }
 
 static void three(struct al_buf *b, const char *name, uint8_t value) {

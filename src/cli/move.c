@@ -9,25 +9,13 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 
 #define COPY_BYTES (1u << 20)
 
 bool al_move_name(const char *folder, unsigned number, char *out, size_t size) {
     int len = number == 1 ? snprintf(out, size, "%s/run.alula", folder) : snprintf(out, size, "%s/run-%u.alula", folder, number);
     return len > 0 && (size_t)len < size;
-}
-
-static bool write_all(int fd, const char *data, size_t len) {
-    while (len) {
-        ssize_t done = write(fd, data, len);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        data += done;
-        len -= (size_t)done;
-    }
-    return true;
 }
 
 static bool copy(int from, int to) {
@@ -37,7 +25,7 @@ static bool copy(int from, int to) {
     while (good && (got = read(from, buffer, COPY_BYTES)) != 0) {
         if (got < 0 && errno == EINTR)
             continue;
-        good = got > 0 && write_all(to, buffer, (size_t)got);
+        good = got > 0 && al_fs_write_all(to, buffer, (size_t)got);
     }
     int error = errno;
     free(buffer);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "alula-version.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "cli/cli.h"
@@ -134,25 +135,13 @@ static int parse(struct al_profiling *p, int argc, char **argv) {
     return 0;
 }
 
-static bool write_all(int fd, const struct al_buf *b) {
-    for (size_t at = 0; at < b->len;) {
-        ssize_t n = write(fd, b->data + at, b->len - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += (size_t)n;
-    }
-    return true;
-}
-
 // The place that was asked for took no more: somewhere else, so that nothing is lost.
 static void keep_elsewhere(const struct al_profiling *p, const struct al_buf *b) {
     const char *folder = getenv("TMPDIR"), *end = p->format == AL_PROFILE_SPEEDSCOPE ? ".json" : ".folded";
     char path[512];
     int n = snprintf(path, sizeof path, "%s/alula-profile-%d-XXXXXX%s", folder && *folder ? folder : "/tmp", (int)p->pid, end);
     int fd = n > 0 && (size_t)n < sizeof path ? mkostemps(path, (int)strlen(end), O_CLOEXEC) : -1;
-    bool good = fd >= 0 && write_all(fd, b);
+    bool good = fd >= 0 && al_fs_write_all(fd, b->data, b->len);
     if (fd >= 0 && close(fd))
         good = false;
     if (good)
@@ -168,7 +157,7 @@ static int write_out(const struct al_profiling *p, int fd) {
     int result = p->format == AL_PROFILE_SPEEDSCOPE ? al_speedscope(&b, p->profile, name, 1 / p->rate, "alula " AL_VERSION)
                                                     : al_folded(&b, p->profile);
     bool regular = fd != STDOUT_FILENO && lseek(fd, 0, SEEK_SET) == 0;
-    if (!result && ((regular && ftruncate(fd, 0) && errno != EINVAL) || !write_all(fd, &b)))
+    if (!result && ((regular && ftruncate(fd, 0) && errno != EINVAL) || !al_fs_write_all(fd, b.data, b.len)))
         result = AL_E_IO;
     int error = errno;
     if (fd != STDOUT_FILENO && close(fd) && !result) {

@@ -17,10 +17,7 @@ static void key(struct al_buf *b, const char *name) {
 
 static void text(struct al_buf *b, const char *name, const char *value) {
     key(b, name);
-    if (*value)
-        al_json_string(b, value);
-    else
-        al_buf_str(b, "null");
+    al_json_string_or_null(b, value);
 }
 
 static void number(struct al_buf *b, const char *name, double value) {
@@ -147,10 +144,7 @@ static void gpu(struct al_buf *b, const struct al_snapshot *s, const struct al_g
 // -1 or 0 stand for unknown.
 static void known_int(struct al_buf *b, const char *name, bool known, int64_t v) {
     key(b, name);
-    if (known)
-        al_buf_printf(b, "%lld", (long long)v);
-    else
-        al_buf_str(b, "null");
+    al_json_integer_or_null(b, known, v);
 }
 
 static void proc_devices(struct al_buf *b, const struct al_snapshot *s, pid_t pid) {

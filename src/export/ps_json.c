@@ -16,18 +16,12 @@ static void key(struct al_buf *b, const char *name) {
 
 static void text(struct al_buf *b, const char *name, const char *value) {
     key(b, name);
-    if (value && *value)
-        al_json_string(b, value);
-    else
-        al_buf_str(b, "null");
+    al_json_string_or_null(b, value);
 }
 
 static void integer(struct al_buf *b, const char *name, bool known, int64_t value) {
     key(b, name);
-    if (known)
-        al_buf_printf(b, "%lld", (long long)value);
-    else
-        al_buf_str(b, "null");
+    al_json_integer_or_null(b, known, value);
 }
 
 static void value(struct al_buf *b, const char *name, struct al_value v) {

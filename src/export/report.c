@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "export/jsonl.h"
 #include "export/report_part.h"
@@ -21,16 +22,9 @@ static const struct {
 #undef X
 };
 
-static void text_or_null(struct al_buf *b, const char *text) {
-    if (text && *text)
-        al_json_string(b, text);
-    else
-        al_buf_str(b, "null");
-}
-
 void al_report_text(struct al_buf *b, const char *key, const char *text) {
     al_buf_printf(b, ",\"%s\":", key);
-    text_or_null(b, text);
+    al_json_string_or_null(b, text);
 }
 
 void al_report_number(struct al_buf *b, const char *key, bool known, double value) {
@@ -45,11 +39,9 @@ static void key_count(struct al_buf *b, const char *key, uint64_t value) {
     al_buf_printf(b, ",\"%s\":%llu", key, (unsigned long long)value);
 }
 
-static void key_id(struct al_buf *b, const char *key, int64_t value) {
-    if (value < 0)
-        al_buf_printf(b, ",\"%s\":null", key);
-    else
-        al_buf_printf(b, ",\"%s\":%lld", key, (long long)value);
+void al_report_id(struct al_buf *b, const char *key, int64_t value) {
+    al_buf_printf(b, ",\"%s\":", key);
+    al_json_integer_or_null(b, value >= 0, value);
 }
 
 static void put_figures(struct al_buf *b, const struct al_report *r) {
@@ -136,8 +128,8 @@ static void put_gpu_timeline(struct al_buf *b, const struct al_report_rank *k) {
 
 static void put_rank(struct al_buf *b, const struct al_report_rank *k) {
     al_buf_printf(b, "\n      {\"pid\":%lld", (long long)k->pid);
-    key_id(b, "rank", k->rank);
-    key_id(b, "world_size", k->world);
+    al_report_id(b, "rank", k->rank);
+    al_report_id(b, "world_size", k->world);
     al_report_text(b, "framework", k->framework);
     al_report_text(b, "step_source", k->step_source);
     key_count(b, "steps", k->done);
@@ -145,7 +137,7 @@ static void put_rank(struct al_buf *b, const struct al_report_rank *k) {
     key_count(b, "aborted_steps", k->aborted);
     key_count(b, "micro_steps", k->micro);
     al_report_number(b, "samples", k->samples_known, k->samples);
-    key_id(b, "epoch", k->epoch);
+    al_report_id(b, "epoch", k->epoch);
     key_count(b, "lost_records", k->lost);
     bool steps = k->done + k->skipped + k->aborted > 0;
     al_report_number(b, "step_mean_seconds", steps, k->step_mean_seconds);
@@ -155,8 +147,8 @@ static void put_rank(struct al_buf *b, const struct al_report_rank *k) {
     put_gpu_timeline(b, k);
     al_report_rank_memory(b, &k->memory);
     al_buf_str(b, ",\n       \"last\":{\"phase\":");
-    text_or_null(b, k->phase);
-    key_id(b, "step", k->step);
+    al_json_string_or_null(b, k->phase);
+    al_report_id(b, "step", k->step);
     al_report_text(b, "ended", k->ended);
     al_report_text(b, "error", k->error);
     al_report_text(b, "where", k->where);
@@ -253,19 +245,6 @@ static int error_now(void) {
            : errno == EACCES || errno == EPERM || errno == EROFS ? AL_E_DENIED : AL_E_IO;
 }
 
-static bool write_all(int fd, const char *data, size_t len) {
-    while (len) {
-        ssize_t done = write(fd, data, len);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        data += done;
-        len -= (size_t)done;
-    }
-    return true;
-}
-
 int al_report_write(const struct al_buf *b, const char *folder) {
     char path[4200], beside[4240];
     if (b->failed)
@@ -277,7 +256,7 @@ int al_report_write(const struct al_buf *b, const char *folder) {
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return error_now();
-    bool good = write_all(fd, b->data ? b->data : "", b->len); // no fsync: behind a checkpoint it may take seconds
+    bool good = al_fs_write_all(fd, b->data ? b->data : "", b->len); // no fsync: behind a checkpoint it may take seconds
     int error = errno;
     if (close(fd) && good) {
         good = false;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeping a board up to date: a thread of its own writes it, since a disk may be slow.
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "launch/board.h"
 
@@ -32,25 +32,12 @@ struct al_board_writer {
     struct al_buf text;
 };
 
-static bool write_all(int fd, const char *data, size_t len) {
-    while (len) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 // Readers see the whole of the old file or the whole of the new one.
 static void publish(const struct al_board_writer *w) {
     int fd = openat(w->dir_fd, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
-    bool fine = w->text.data && !w->text.failed && write_all(fd, w->text.data, w->text.len);
+    bool fine = w->text.data && !w->text.failed && al_fs_write_all(fd, w->text.data, w->text.len);
     if (close(fd) == 0 && fine)
         (void)renameat(w->dir_fd, TEMPORARY, w->dir_fd, AL_BOARD_NAME);
 }

@@ -2,7 +2,6 @@
 #include "launch/folder.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,12 +57,7 @@ int al_folder_write(int dir_fd, const char *name, const char *bytes, size_t leng
     int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0)
         return AL_E_IO;
-    bool well = true;
-    for (size_t done = 0; done < length && well;) {
-        ssize_t n = write(fd, bytes + done, length - done);
-        well = n > 0 || (n < 0 && errno == EINTR);
-        done += n > 0 ? (size_t)n : 0;
-    }
+    bool well = al_fs_write_all(fd, bytes, length);
     well &= close(fd) == 0;
     return well ? 0 : AL_E_IO;
 }

@@ -69,25 +69,12 @@ static int open_folder(const char *folder, int *ret, char *error, size_t size) {
     return result;
 }
 
-static bool write_all(int fd, const char *data, size_t len) {
-    while (len) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return fdatasync(fd) == 0;
-}
-
 static bool store(struct al_queue *q, const struct item *item) {
     char name[32];
     int fd = openat(q->folder, "new.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    bool ok = write_all(fd, item->body, item->size);
+    bool ok = al_fs_write_all(fd, item->body, item->size) && fdatasync(fd) == 0;
     file_name(name, sizeof name, item->number);
     ok = close(fd) == 0 && ok && renameat(q->folder, "new.tmp", q->folder, name) == 0;
     if (!ok)

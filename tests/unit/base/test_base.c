@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
@@ -263,8 +264,42 @@ static void what_is_no_json(void **state) {
     assert_int_equal(al_json_parse(deep, sizeof deep, &d, &at), AL_E_TOOBIG);
 }
 
+static void all_is_written_or_the_reason_known(void **state) {
+    (void)state;
+    char in[300], out[300] = {0};
+    int fds[2];
+    memset(in, 'x', sizeof in);
+    assert_int_equal(pipe(fds), 0);
+    assert_true(al_fs_write_all(fds[1], in, sizeof in));
+    assert_true(al_fs_write_all(fds[1], NULL, 0));
+    assert_int_equal(read(fds[0], out, sizeof out), (int)sizeof out);
+    assert_memory_equal(in, out, sizeof in);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_true(full >= 0);
+    errno = 0;
+    assert_false(al_fs_write_all(full, in, sizeof in));
+    assert_int_equal(errno, ENOSPC);
+    (void)close(full);
+}
+
+static void unknown_is_null_in_json(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    al_json_string_or_null(&b, NULL);
+    al_json_string_or_null(&b, "");
+    al_json_string_or_null(&b, "a\"");
+    al_json_integer_or_null(&b, false, 7);
+    al_json_integer_or_null(&b, true, INT64_MIN);
+    assert_string_equal(b.data, "nullnull\"a\\\"\"null-9223372036854775808");
+    al_buf_free(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_is_written_or_the_reason_known),
+        cmocka_unit_test(unknown_is_null_in_json),
         cmocka_unit_test(errors_have_text_and_status),
         cmocka_unit_test(numbers_read_back),
         cmocka_unit_test(numbers_ignore_the_locale),
