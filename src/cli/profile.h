@@ -3,6 +3,8 @@
 #ifndef AL_CLI_PROFILE_H
 #define AL_CLI_PROFILE_H
 
+#include <pthread.h>
+
 #include "cli/stacks.h"
 #include "export/profile.h"
 
@@ -32,6 +34,11 @@ struct al_profile_target {
     struct al_stack_counts before; // of samplers that were closed
 };
 
+struct al_profiling;
+// A sample of a thread: where it goes instead of the profile's runs. AL_E_NOMEM.
+typedef int al_profiling_add_fn(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_thread *thread,
+                                uint32_t track, uint32_t stack);
+
 struct al_profiling {
     // Options:
     pid_t pid;
@@ -40,6 +47,14 @@ struct al_profiling {
     const char *output;
     double rate, seconds; // seconds: 0 until the process ends
     bool gil, idle, by_function, by_thread, quiet, help;
+    // For another view than the profile that is written; NULL and false without:
+    al_profiling_add_fn *add;
+    void *user;
+    pthread_mutex_t *lock; // held while a tick or a look for processes changes what is here
+    _Atomic int *stop;     // instead of al_cli_stop
+    bool bare;             // no process and no thread as roots of stacks
+    bool mute;             // nothing on stderr: the last word is in `said`
+    char said[512];
     // What is done:
     struct al_profile *profile;
     struct al_profile_target **targets;

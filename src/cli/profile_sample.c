@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 
@@ -21,6 +22,13 @@ static void add_counts(struct al_stack_counts *sum, const struct al_stack_counts
     sum->reads += c->reads;
 }
 
+static void say(struct al_profiling *p, const char *text) {
+    if (p->mute)
+        (void)al_str_copy(p->said, sizeof p->said, text);
+    else
+        al_cli_error("profile: %s", text);
+}
+
 static void close_stack(struct al_profile_target *t) {
     struct al_stack_counts c;
     if (!t->stack)
@@ -32,12 +40,12 @@ static void close_stack(struct al_profile_target *t) {
     memset(t->known, 0xff, AL_PROFILE_KNOWN * sizeof *t->known); // numbers of code are the sampler's
 }
 
-static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool say) {
+static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool tell) {
     struct al_stack_error e;
     int result = al_stack_open(t->process.pid, NULL, &t->stack, &e);
-    if (result && say)
-        al_cli_error("profile: %s", e.text);
-    if (result && say && !p->error)
+    if (result && tell)
+        say(p, e.text);
+    if (result && tell && !p->error)
         p->error = result;
     t->retry_ns = al_monotonic_ns() + RETRY_NS;
     if (result == AL_E_GONE || result == AL_E_NOENT)
@@ -101,7 +109,7 @@ static int look(struct al_profiling *p) {
 int al_profiling_open(struct al_profiling *p) {
     int result = look(p);
     if (result)
-        al_cli_error("profile: %s", al_error_text(result));
+        say(p, al_error_text(result));
     for (uint32_t i = 0; i < p->target_count && !result; i++)
         if (p->targets[i]->stack)
             return 0;
@@ -117,6 +125,8 @@ static uint32_t number_frame(struct al_profiling *p, struct al_profile_target *t
     if (k->frame != AL_PROFILE_NONE && k->code == f->code && k->line == line)
         return k->frame;
     uint32_t frame = al_profile_frame(p->profile, *c->qualname ? c->qualname : c->name, c->filename, line);
+    if (frame != AL_PROFILE_NONE)
+        al_profile_first_line(p->profile, frame, c->first_line);
     *k = (struct al_profile_known){.code = f->code, .frame = frame, .line = line};
     return frame;
 }
@@ -140,10 +150,10 @@ static int add_thread(struct al_profiling *p, struct al_profile_target *t, const
     (void)snprintf(process, sizeof process, "process %d%s%s", (int)t->process.pid, *role ? ", " : "", role);
     struct al_profile_thread out = {.id = thread->id, .tid = thread->tid, .root = AL_PROFILE_NONE};
     bool failed = false;
-    if (p->reach != AL_STACKS_ONE)
+    if (p->reach != AL_STACKS_ONE && !p->bare)
         failed = (out.root = named(p, out.root, process)) == AL_PROFILE_NONE;
     (void)snprintf(name, sizeof name, "thread %d %s", (int)thread->tid, thread->name);
-    if (!failed && p->by_thread)
+    if (!failed && p->by_thread && !p->bare)
         failed = (out.root = named(p, out.root, name)) == AL_PROFILE_NONE;
     (void)snprintf(name, sizeof name, "%s, thread %d %s", process, (int)thread->tid, thread->name);
     if (failed || (out.track = al_profile_track(p->profile, name)) == AL_PROFILE_NONE)
@@ -182,7 +192,9 @@ static int take_thread(struct al_profiling *p, struct al_profile_target *t, cons
     const char *missing = thread->status == AL_STACK_UNSTABLE ? "[moved while it was read]" : "[not readable]";
     if (thread->status != AL_STACK_OK && (stack = named(p, stack, missing)) == AL_PROFILE_NONE)
         return AL_E_NOMEM;
-    return stack == AL_PROFILE_NONE ? 0 : al_profile_add(p->profile, known->track, stack);
+    if (stack == AL_PROFILE_NONE)
+        return 0;
+    return p->add ? p->add(p, t, thread, known->track, stack) : al_profile_add(p->profile, known->track, stack);
 }
 
 static int sample_target(struct al_profiling *p, struct al_profile_target *t, int64_t now) {
@@ -225,6 +237,20 @@ static int tick(struct al_profiling *p, int64_t now) {
     return result;
 }
 
+static int turn(struct al_profiling *p, int64_t now, int64_t *look_ns) {
+    int result = 0;
+    if (p->lock)
+        pthread_mutex_lock(p->lock);
+    if (p->reach != AL_STACKS_ONE && now >= *look_ns) {
+        result = look(p);
+        *look_ns = now + LOOK_NS;
+    }
+    result = result ? result : tick(p, now);
+    if (p->lock)
+        pthread_mutex_unlock(p->lock);
+    return result;
+}
+
 int al_profiling_sample(struct al_profiling *p) {
     struct al_clock clock;
     int64_t step = (int64_t)(1e9 / p->rate), cpu = al_process_cpu_ns(), due = al_monotonic_ns(), look_ns = due + LOOK_NS;
@@ -232,15 +258,12 @@ int al_profiling_sample(struct al_profiling *p) {
     al_clock_real(&clock);
     p->began_ns = due;
     int64_t until = p->seconds > 0 ? due + (int64_t)(p->seconds * 1e9) : INT64_MAX;
-    while (!result && !al_cli_stop && !p->all_ended) {
+    const _Atomic int *stop = p->stop ? p->stop : &al_cli_stop;
+    while (!result && !*stop && !p->all_ended) {
         if (due >= until || !al_clock_sleep_until(&clock, due))
             break;
         int64_t now = al_monotonic_ns();
-        if (p->reach != AL_STACKS_ONE && now >= look_ns) {
-            result = look(p);
-            look_ns = now + LOOK_NS;
-        }
-        result = result ? result : tick(p, now);
+        result = turn(p, now, &look_ns);
         due += step;
         now = al_monotonic_ns();
         if (due < now) { // those that were missed are not made up for

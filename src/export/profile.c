@@ -115,9 +115,13 @@ uint32_t al_profile_frame(struct al_profile *p, const char *name, const char *fi
     }
     memcpy(text, name, name_size);
     memcpy(text + name_size, file, file_size);
-    p->frames[p->frame_count] = (struct al_profile_frame){text, text + name_size, line};
+    p->frames[p->frame_count] = (struct al_profile_frame){text, text + name_size, line, 0};
     put(&p->by_frame, hash, p->frame_count);
     return p->frame_count++;
+}
+
+void al_profile_first_line(struct al_profile *p, uint32_t frame, int32_t line) {
+    p->frames[frame].first_line = line;
 }
 
 uint32_t al_profile_stack(struct al_profile *p, uint32_t parent, uint32_t frame) {

@@ -19,6 +19,8 @@ void al_profile_free(struct al_profile *p);
 // All four: AL_PROFILE_NONE, or AL_E_NOMEM, when there is no memory.
 // The number of a frame; file "" and line 0: not known.
 uint32_t al_profile_frame(struct al_profile *p, const char *name, const char *file, int32_t line);
+// Where the frame's function begins: lines of one function are told from those of others by it.
+void al_profile_first_line(struct al_profile *p, uint32_t frame, int32_t line);
 // The stack that has `frame` on top of `parent` (AL_PROFILE_NONE: it is the root).
 uint32_t al_profile_stack(struct al_profile *p, uint32_t parent, uint32_t frame);
 // A thread, in the order of their coming.

@@ -7,7 +7,7 @@
 
 struct al_profile_frame {
     char *name, *file; // one allocation
-    int32_t line;
+    int32_t line, first_line; // first_line: of its function; 0 not known
 };
 
 struct al_profile_node {
