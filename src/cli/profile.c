@@ -27,8 +27,11 @@ static const char usage[] =
     "  -o, --output FILE    where to; - is standard output\n"
     "  -d, --duration TIME  such as 10s or 2min; without it until the process ends or Ctrl-C\n"
     "  -r, --rate N         samples a second, 1 to 10000 (100)\n"
-    "  -f, --format FORMAT  folded (flamegraph.pl, inferno; also raw) or speedscope (speedscope.app); without it\n"
-    "                       speedscope for a FILE that ends in .json, else folded\n"
+    "  -f, --format FORMAT  without it by FILE's ending, else folded:\n"
+    "                         speedscope  .json        speedscope.app, a profile a thread\n"
+    "                         folded      .folded      flamegraph.pl, inferno (also raw)\n"
+    "                         pprof       .pb.gz       go tool pprof\n"
+    "                         chrome      .trace.json  Perfetto, chrome://tracing: what ran when (also chrometrace)\n"
     "  -g, --gil            only threads that hold the GIL\n"
     "  -i, --idle           also threads that sleep or wait in the kernel\n"
     "  -s, --subprocesses   also all processes below it, those that come later too; each with its role and rank\n"
@@ -88,13 +91,8 @@ static int take_rate(struct al_profiling *p, const char *text) {
 }
 
 static int take_format(struct al_profiling *p, const char *text) {
-    if (strcmp(text, "folded") == 0 || strcmp(text, "raw") == 0)
-        p->format = AL_PROFILE_FOLDED;
-    else if (strcmp(text, "speedscope") == 0)
-        p->format = AL_PROFILE_SPEEDSCOPE;
-    else
-        return refuse("--format takes folded or speedscope");
-    return 0;
+    p->format = al_profile_format_named(text);
+    return p->format ? 0 : refuse("--format takes speedscope, folded, pprof or chrome");
 }
 
 static int take(struct al_profiling *p, int option) {
@@ -130,17 +128,27 @@ static int parse(struct al_profiling *p, int argc, char **argv) {
         return refuse("name one process by its PID, as in alula profile -o out.folded 4242");
     if (!p->output || !*p->output)
         return refuse("say with -o where the profile goes, as in -o out.folded");
-    if (p->format == AL_PROFILE_BY_NAME)
-        p->format = al_str_ends(p->output, ".json") ? AL_PROFILE_SPEEDSCOPE : AL_PROFILE_FOLDED;
+    if (!p->format)
+        p->format = al_profile_format_of_file(p->output);
+    if (!p->format)
+        p->format = al_profile_format_named("folded");
     return 0;
+}
+
+static uint32_t processes(const struct al_profiling *p) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->target_count; i++)
+        count += p->targets[i]->stack || p->targets[i]->before.samples;
+    return count;
 }
 
 // The place that was asked for took no more: somewhere else, so that nothing is lost.
 static void keep_elsewhere(const struct al_profiling *p, const struct al_buf *b) {
-    const char *folder = getenv("TMPDIR"), *end = p->format == AL_PROFILE_SPEEDSCOPE ? ".json" : ".folded";
+    const char *folder = getenv("TMPDIR"), *end = p->format->endings;
+    int end_len = (int)strcspn(end, " ");
     char path[512];
-    int n = snprintf(path, sizeof path, "%s/alula-profile-%d-XXXXXX%s", folder && *folder ? folder : "/tmp", (int)p->pid, end);
-    int fd = n > 0 && (size_t)n < sizeof path ? mkostemps(path, (int)strlen(end), O_CLOEXEC) : -1;
+    int n = snprintf(path, sizeof path, "%s/alula-profile-%d-XXXXXX%.*s", folder && *folder ? folder : "/tmp", (int)p->pid, end_len, end);
+    int fd = n > 0 && (size_t)n < sizeof path ? mkostemps(path, end_len, O_CLOEXEC) : -1;
     bool good = fd >= 0 && al_fs_write_all(fd, b->data, b->len);
     if (fd >= 0 && close(fd))
         good = false;
@@ -150,12 +158,40 @@ static void keep_elsewhere(const struct al_profiling *p, const struct al_buf *b)
         (void)unlink(path);
 }
 
+static int put_profile(const struct al_profiling *p, struct al_buf *b) {
+    struct al_stack_counts c;
+    char name[64];
+    struct al_profile_about about = {
+        .name = name,
+        .command = "",
+        .exporter = "alula " AL_VERSION,
+        .rate = p->rate,
+        .seconds = (double)(p->ended_ns - p->began_ns) / 1e9,
+        .start_ns = p->start_ns,
+        .pid = (int32_t)p->pid,
+        .processes = processes(p),
+        .ticks = p->ticks,
+        .late = p->late,
+        .failed = p->failed,
+        .idle = p->idle,
+        .gil = p->gil,
+        .by_function = p->by_function,
+    };
+    al_profiling_counts(p, &c);
+    about.stacks = c.threads;
+    about.unstable = c.unstable;
+    about.unreadable = c.unreadable;
+    about.truncated = c.truncated;
+    (void)snprintf(name, sizeof name, "process %d", (int)p->pid);
+    for (uint32_t i = 0; i < p->target_count; i++)
+        if (p->targets[i]->process.pid == p->pid)
+            about.command = p->targets[i]->process.command;
+    return p->format->write(b, p->profile, &about);
+}
+
 static int write_out(const struct al_profiling *p, int fd) {
     struct al_buf b = AL_BUF_INIT;
-    char name[64];
-    (void)snprintf(name, sizeof name, "process %d", (int)p->pid);
-    int result = p->format == AL_PROFILE_SPEEDSCOPE ? al_speedscope(&b, p->profile, name, 1 / p->rate, "alula " AL_VERSION)
-                                                    : al_folded(&b, p->profile);
+    int result = put_profile(p, &b);
     bool regular = fd != STDOUT_FILENO && lseek(fd, 0, SEEK_SET) == 0;
     if (!result && ((regular && ftruncate(fd, 0) && errno != EINVAL) || !al_fs_write_all(fd, b.data, b.len)))
         result = AL_E_IO;
@@ -179,12 +215,10 @@ static double share(uint64_t part, uint64_t whole) {
 static void say(const struct al_profiling *p) {
     struct al_stack_counts c;
     double wall = (double)(p->ended_ns - p->began_ns) / 1e9, cpu = (double)p->cpu_ns;
-    uint32_t processes = 0;
+    uint32_t count = processes(p);
     al_profiling_counts(p, &c);
-    for (uint32_t i = 0; i < p->target_count; i++)
-        processes += p->targets[i]->stack || p->targets[i]->before.samples;
     al_cli_error("profile: %.1f s, %llu samples at %g a second of %u process%s: %llu stacks of %u threads%s", wall,
-                 (unsigned long long)p->ticks, p->rate, (unsigned)processes, processes == 1 ? "" : "es",
+                 (unsigned long long)p->ticks, p->rate, (unsigned)count, count == 1 ? "" : "es",
                  (unsigned long long)al_profile_samples(p->profile), (unsigned)al_profile_tracks(p->profile),
                  p->all_ended ? "; the process has ended" : "");
     al_cli_error("profile: own cost %.2f %% of a core, %.1f us a stack; moved while read %.3f %%, not readable %.3f %%, "

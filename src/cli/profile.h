@@ -8,8 +8,6 @@
 #include "cli/stacks.h"
 #include "export/profile.h"
 
-enum al_profile_format { AL_PROFILE_BY_NAME, AL_PROFILE_FOLDED, AL_PROFILE_SPEEDSCOPE };
-
 struct al_profile_thread {
     uint64_t id;
     pid_t tid;
@@ -43,7 +41,7 @@ struct al_profiling {
     // Options:
     pid_t pid;
     enum al_stacks_reach reach;
-    enum al_profile_format format;
+    const struct al_profile_format *format;
     const char *output;
     double rate, seconds; // seconds: 0 until the process ends
     bool gil, idle, by_function, by_thread, quiet, help;
@@ -59,8 +57,9 @@ struct al_profiling {
     struct al_profile *profile;
     struct al_profile_target **targets;
     uint32_t target_count;
+    uint32_t tick; // of the sample that is taken, with those that were left out
     uint64_t ticks, late, failed; // late: left out, since the one before took too long; failed: the threads could not be listed
-    int64_t began_ns, ended_ns, cpu_ns;
+    int64_t began_ns, ended_ns, cpu_ns, start_ns; // start_ns: by the clock since 1970
     bool all_ended;
     int error; // the first of a process
 };

@@ -116,23 +116,32 @@ int al_profiling_open(struct al_profiling *p) {
     return result ? result : p->error ? p->error : AL_E_NOENT;
 }
 
+static uint32_t mark(struct al_profiling *p, const char *name) {
+    return al_profile_frame_of(p->profile, AL_PROFILE_MARK, name, "", "", 0);
+}
+
 static uint32_t number_frame(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_frame *f) {
     const struct al_stack_code *c = al_stack_code(t->stack, f->code);
     if (!c)
-        return al_profile_frame(p->profile, "[not readable]", "", 0);
+        return mark(p, "[not readable]");
     int32_t line = p->by_function ? c->first_line : f->line;
     struct al_profile_known *k = &t->known[(f->code * 31u + (uint32_t)line) % AL_PROFILE_KNOWN];
     if (k->frame != AL_PROFILE_NONE && k->code == f->code && k->line == line)
         return k->frame;
-    uint32_t frame = al_profile_frame(p->profile, *c->qualname ? c->qualname : c->name, c->filename, line);
-    if (frame != AL_PROFILE_NONE)
+    const char *name = *c->qualname ? c->qualname : c->name;
+    uint32_t frame;
+    if (f->kind == AL_STACK_NATIVE)
+        frame = al_profile_frame_of(p->profile, AL_PROFILE_NATIVE, name, "", c->filename, line);
+    else
+        frame = al_profile_frame_of(p->profile, f->kind == AL_STACK_TASK ? AL_PROFILE_MARK : AL_PROFILE_PYTHON, name, c->filename, "", line);
+    if (frame != AL_PROFILE_NONE && f->kind == AL_STACK_PYTHON)
         al_profile_first_line(p->profile, frame, c->first_line);
     *k = (struct al_profile_known){.code = f->code, .frame = frame, .line = line};
     return frame;
 }
 
 static uint32_t named(struct al_profiling *p, uint32_t parent, const char *name) {
-    uint32_t frame = al_profile_frame(p->profile, name, "", 0);
+    uint32_t frame = mark(p, name);
     return frame == AL_PROFILE_NONE ? frame : al_profile_stack(p->profile, parent, frame);
 }
 
@@ -155,8 +164,8 @@ static int add_thread(struct al_profiling *p, struct al_profile_target *t, const
     (void)snprintf(name, sizeof name, "thread %d %s", (int)thread->tid, thread->name);
     if (!failed && p->by_thread && !p->bare)
         failed = (out.root = named(p, out.root, name)) == AL_PROFILE_NONE;
-    (void)snprintf(name, sizeof name, "%s, thread %d %s", process, (int)thread->tid, thread->name);
-    if (failed || (out.track = al_profile_track(p->profile, name)) == AL_PROFILE_NONE)
+    const struct al_profile_who who = {(int32_t)t->process.pid, (int32_t)thread->tid, t->process.rank, process, thread->name};
+    if (failed || (out.track = al_profile_track(p->profile, &who)) == AL_PROFILE_NONE)
         return AL_E_NOMEM;
     t->threads[t->thread_count++] = out;
     return 0;
@@ -171,6 +180,13 @@ static const struct al_profile_thread *thread_of(struct al_profiling *p, struct 
         if (t->threads[i].id == thread->id && t->threads[i].tid == thread->tid)
             return &t->threads[i];
     return add_thread(p, t, thread) ? NULL : &t->threads[t->thread_count - 1];
+}
+
+static enum al_profile_state state_of(const struct al_stack_thread *thread) {
+    return thread->idle == AL_STACK_YES        ? AL_PROFILE_IDLE
+           : thread->waits_gil == AL_STACK_YES ? AL_PROFILE_WAITS
+           : thread->holds_gil == AL_STACK_YES ? AL_PROFILE_GIL
+                                               : AL_PROFILE_RUNNING;
 }
 
 static int take_thread(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_thread *thread, size_t hint) {
@@ -194,7 +210,8 @@ static int take_thread(struct al_profiling *p, struct al_profile_target *t, cons
         return AL_E_NOMEM;
     if (stack == AL_PROFILE_NONE)
         return 0;
-    return p->add ? p->add(p, t, thread, known->track, stack) : al_profile_add(p->profile, known->track, stack);
+    return p->add ? p->add(p, t, thread, known->track, stack)
+                  : al_profile_add(p->profile, known->track, stack, p->tick, state_of(thread));
 }
 
 static int sample_target(struct al_profiling *p, struct al_profile_target *t, int64_t now) {
@@ -257,6 +274,7 @@ int al_profiling_sample(struct al_profiling *p) {
     int result = 0;
     al_clock_real(&clock);
     p->began_ns = due;
+    p->start_ns = al_realtime_ns();
     int64_t until = p->seconds > 0 ? due + (int64_t)(p->seconds * 1e9) : INT64_MAX;
     const _Atomic int *stop = p->stop ? p->stop : &al_cli_stop;
     while (!result && !*stop && !p->all_ended) {
@@ -265,10 +283,12 @@ int al_profiling_sample(struct al_profiling *p) {
         int64_t now = al_monotonic_ns();
         result = turn(p, now, &look_ns);
         due += step;
+        p->tick++;
         now = al_monotonic_ns();
         if (due < now) { // those that were missed are not made up for
             int64_t missed = (now - due) / step;
             p->late += (uint64_t)missed;
+            p->tick += (uint32_t)missed;
             due += missed * step;
         }
     }

@@ -16,33 +16,30 @@ static void put_text(struct al_buf *b, const char *text) {
 }
 
 static void put_frame(struct al_buf *b, const struct al_profile_frame *f) {
+    const char *slash = strrchr(f->object, '/'), *file = *f->file ? f->file : slash ? slash + 1 : f->object;
     put_text(b, *f->name ? f->name : "?");
-    if (!*f->file)
+    if (!*file)
         return;
     al_buf_str(b, " (");
-    put_text(b, f->file);
+    put_text(b, file);
     if (f->line > 0)
         al_buf_printf(b, ":%d", (int)f->line);
     al_buf_char(b, ')');
 }
 
-int al_folded(struct al_buf *b, const struct al_profile *p) {
-    uint32_t deepest = 0;
-    for (uint32_t i = 0; i < p->node_count; i++)
-        deepest = p->nodes[i].depth > deepest ? p->nodes[i].depth : deepest;
-    uint32_t *path = malloc((deepest + 1) * sizeof *path);
-    if (!path)
+int al_folded(struct al_buf *b, const struct al_profile *p, const struct al_profile_about *about) {
+    uint32_t *path, depth;
+    (void)about;
+    if (al_profile_path(p, &path, &depth))
         return AL_E_NOMEM;
     for (uint32_t i = 0; i < p->node_count; i++) {
         if (!p->nodes[i].count)
             continue;
-        uint32_t depth = p->nodes[i].depth;
-        for (uint32_t at = i, d = depth; d > 0; at = p->nodes[at].parent)
-            path[--d] = p->nodes[at].frame;
+        depth = al_profile_walk(p, i, path);
         for (uint32_t d = 0; d < depth; d++) {
             if (d)
                 al_buf_char(b, ';');
-            put_frame(b, &p->frames[path[d]]);
+            put_frame(b, &p->frames[p->nodes[path[d]].frame]);
         }
         al_buf_printf(b, " %llu\n", (unsigned long long)p->nodes[i].count);
     }

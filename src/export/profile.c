@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "export/profile_parts.h"
 
-// Runs that are kept in their order (64 MiB); beyond, equal stacks of a thread are put together.
-#define RUNS_MOST (8u << 20)
+// Runs that are kept in their order (72 MiB); beyond, equal stacks of a thread are put together.
+#define RUNS_MOST (6u << 20)
 #define INDEX_FIRST 1024u
 
 static bool grow(void **list, uint32_t count, uint32_t *cap, size_t size) {
@@ -34,8 +34,14 @@ static uint64_t text_hash(uint64_t h, const char *text) {
     return mix(h, 0xff);
 }
 
-static uint64_t frame_hash(const char *name, const char *file, int32_t line) {
-    return mix(text_hash(text_hash(0xcbf29ce484222325ULL, name), file), (uint32_t)line);
+static uint64_t frame_hash(const struct al_profile_frame *f) {
+    uint64_t h = text_hash(text_hash(text_hash(0xcbf29ce484222325ULL, f->name), f->file), f->object);
+    return mix(mix(h, (uint32_t)f->line), f->kind);
+}
+
+static bool frame_equal(const struct al_profile_frame *a, const struct al_profile_frame *b) {
+    return a->line == b->line && a->kind == b->kind && strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0 &&
+           strcmp(a->object, b->object) == 0;
 }
 
 static uint64_t node_hash(uint32_t parent, uint32_t frame) {
@@ -55,8 +61,7 @@ static void put(struct al_profile_index *x, uint64_t hash, uint32_t number) {
 }
 
 static uint64_t hash_of(const struct al_profile *p, bool frames, uint32_t i) {
-    return frames ? frame_hash(p->frames[i].name, p->frames[i].file, p->frames[i].line)
-                  : node_hash(p->nodes[i].parent, p->nodes[i].frame);
+    return frames ? frame_hash(&p->frames[i]) : node_hash(p->nodes[i].parent, p->nodes[i].frame);
 }
 
 // Room for one more, at most half full.
@@ -87,7 +92,7 @@ void al_profile_free(struct al_profile *p) {
     for (uint32_t i = 0; i < p->frame_count; i++)
         free(p->frames[i].name);
     for (uint32_t i = 0; i < p->track_count; i++) {
-        free(p->tracks[i].name);
+        free((char *)p->tracks[i].who.process);
         free(p->tracks[i].runs);
     }
     free(p->frames);
@@ -99,23 +104,29 @@ void al_profile_free(struct al_profile *p) {
 }
 
 uint32_t al_profile_frame(struct al_profile *p, const char *name, const char *file, int32_t line) {
-    uint64_t hash = frame_hash(name, file, line);
+    return al_profile_frame_of(p, AL_PROFILE_PYTHON, name, file, "", line);
+}
+
+uint32_t al_profile_frame_of(struct al_profile *p, enum al_profile_kind kind, const char *name, const char *file,
+                             const char *object, int32_t line) {
+    const struct al_profile_frame wanted = {(char *)name, (char *)file, (char *)object, line, 0, (uint8_t)kind};
+    uint64_t hash = frame_hash(&wanted);
     if (!room(p, &p->by_frame))
         return AL_PROFILE_NONE;
-    for (uint32_t at = slot_of(&p->by_frame, hash), i; (i = p->by_frame.slots[at]); at = (at + 1) & (p->by_frame.size - 1)) {
-        const struct al_profile_frame *f = &p->frames[i - 1];
-        if (f->line == line && strcmp(f->name, name) == 0 && strcmp(f->file, file) == 0)
+    for (uint32_t at = slot_of(&p->by_frame, hash), i; (i = p->by_frame.slots[at]); at = (at + 1) & (p->by_frame.size - 1))
+        if (frame_equal(&p->frames[i - 1], &wanted))
             return i - 1;
-    }
-    size_t name_size = strlen(name) + 1, file_size = strlen(file) + 1;
-    char *text = malloc(name_size + file_size);
+    size_t name_size = strlen(name) + 1, file_size = strlen(file) + 1, object_size = strlen(object) + 1;
+    char *text = malloc(name_size + file_size + object_size);
     if (!text || !grow((void **)&p->frames, p->frame_count, &p->frame_cap, sizeof *p->frames)) {
         free(text);
         return AL_PROFILE_NONE;
     }
-    memcpy(text, name, name_size);
-    memcpy(text + name_size, file, file_size);
-    p->frames[p->frame_count] = (struct al_profile_frame){text, text + name_size, line, 0};
+    struct al_profile_frame *f = &p->frames[p->frame_count];
+    *f = (struct al_profile_frame){text, text + name_size, text + name_size + file_size, line, 0, (uint8_t)kind};
+    memcpy(f->name, name, name_size);
+    memcpy(f->file, file, file_size);
+    memcpy(f->object, object, object_size);
     put(&p->by_frame, hash, p->frame_count);
     return p->frame_count++;
 }
@@ -139,34 +150,43 @@ uint32_t al_profile_stack(struct al_profile *p, uint32_t parent, uint32_t frame)
     return p->node_count++;
 }
 
-uint32_t al_profile_track(struct al_profile *p, const char *name) {
-    char *copy = strdup(name);
-    if (!copy || !grow((void **)&p->tracks, p->track_count, &p->track_cap, sizeof *p->tracks)) {
-        free(copy);
+uint32_t al_profile_track(struct al_profile *p, const struct al_profile_who *who) {
+    size_t process = strlen(who->process) + 1, thread = strlen(who->thread) + 1;
+    char *text = malloc(process + thread);
+    if (!text || !grow((void **)&p->tracks, p->track_count, &p->track_cap, sizeof *p->tracks)) {
+        free(text);
         return AL_PROFILE_NONE;
     }
-    p->tracks[p->track_count] = (struct al_profile_track){.name = copy};
+    memcpy(text, who->process, process);
+    memcpy(text + process, who->thread, thread);
+    struct al_profile_track *t = &p->tracks[p->track_count];
+    *t = (struct al_profile_track){.who = *who};
+    t->who.process = text;
+    t->who.thread = text + process;
     return p->track_count++;
 }
 
 static int by_node(const void *a, const void *b) {
     const struct al_profile_run *x = a, *y = b;
-    return x->node < y->node ? -1 : x->node > y->node;
+    return x->node != y->node ? (x->node < y->node ? -1 : 1) : (x->state > y->state) - (x->state < y->state);
 }
 
 // The order of time is given up for memory.
 static void put_together(struct al_profile *p) {
     p->run_total = 0;
+    p->disordered = true;
     for (uint32_t t = 0; t < p->track_count; t++) {
         struct al_profile_track *track = &p->tracks[t];
         uint32_t kept = 0;
         if (track->count)
             qsort(track->runs, track->count, sizeof *track->runs, by_node);
-        for (uint32_t i = 0; i < track->count; i++)
-            if (kept && track->runs[kept - 1].node == track->runs[i].node)
-                track->runs[kept - 1].count += track->runs[i].count;
+        for (uint32_t i = 0; i < track->count; i++) {
+            struct al_profile_run *last = kept ? &track->runs[kept - 1] : NULL, run = track->runs[i];
+            if (last && last->node == run.node && last->state == run.state && run.count <= AL_PROFILE_RUN_MOST - last->count)
+                last->count = (last->count + run.count) & AL_PROFILE_RUN_MOST;
             else
-                track->runs[kept++] = track->runs[i];
+                track->runs[kept++] = run;
+        }
         track->count = kept;
         p->run_total += kept;
     }
@@ -174,16 +194,18 @@ static void put_together(struct al_profile *p) {
         p->run_most *= 2;
 }
 
-int al_profile_add(struct al_profile *p, uint32_t track, uint32_t stack) {
+int al_profile_add(struct al_profile *p, uint32_t track, uint32_t stack, uint32_t tick, enum al_profile_state state) {
     struct al_profile_track *t = &p->tracks[track];
-    if (t->count && t->runs[t->count - 1].node == stack && t->runs[t->count - 1].count < UINT32_MAX) {
-        t->runs[t->count - 1].count++;
+    struct al_profile_run *last = t->count ? &t->runs[t->count - 1] : NULL;
+    if (last && last->node == stack && last->state == state && last->count < AL_PROFILE_RUN_MOST &&
+        (p->disordered || last->tick + last->count == tick)) {
+        last->count = (last->count + 1) & AL_PROFILE_RUN_MOST;
     } else {
         if (p->run_total >= p->run_most)
             put_together(p);
         if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs))
             return AL_E_NOMEM;
-        t->runs[t->count++] = (struct al_profile_run){stack, 1};
+        t->runs[t->count++] = (struct al_profile_run){stack, tick, 1, (uint32_t)state & 7};
         p->run_total++;
     }
     p->nodes[stack].count++;
@@ -197,4 +219,54 @@ uint64_t al_profile_samples(const struct al_profile *p) {
 
 uint32_t al_profile_tracks(const struct al_profile *p) {
     return p->track_count;
+}
+
+void al_profile_put_who(struct al_buf *b, const struct al_profile_who *who) {
+    al_buf_str(b, who->process);
+    al_buf_printf(b, "%sthread %d %s", *who->process ? ", " : "", (int)who->tid, who->thread);
+}
+
+int al_profile_path(const struct al_profile *p, uint32_t **ret_path, uint32_t *ret_depth) {
+    uint32_t deepest = 0;
+    for (uint32_t i = 0; i < p->node_count; i++)
+        deepest = p->nodes[i].depth > deepest ? p->nodes[i].depth : deepest;
+    *ret_path = malloc((deepest + 1) * sizeof **ret_path);
+    *ret_depth = deepest;
+    return *ret_path ? 0 : AL_E_NOMEM;
+}
+
+uint32_t al_profile_walk(const struct al_profile *p, uint32_t node, uint32_t *path) {
+    uint32_t depth = p->nodes[node].depth;
+    for (uint32_t at = node, d = depth; d > 0; at = p->nodes[at].parent)
+        path[--d] = at;
+    return depth;
+}
+
+bool al_profile_thin(const struct al_profile_track *t, uint32_t every, struct al_profile_thinned *i) {
+    while (i->at < t->count) {
+        struct al_profile_run run = t->runs[i->at++];
+        uint64_t first = ((uint64_t)run.tick + every - 1) / every;
+        uint64_t end = ((uint64_t)run.tick + run.count + every - 1) / every;
+        if (end == first)
+            continue;
+        run.tick = (uint32_t)first;
+        run.count = (uint32_t)(end - first) & AL_PROFILE_RUN_MOST;
+        i->run = run;
+        return true;
+    }
+    return false;
+}
+
+uint32_t al_profile_thin_to(const struct al_profile *p, uint64_t most) {
+    uint32_t every = 1;
+    for (uint64_t left = p->run_total; left > most && every < 1u << 30;) {
+        every *= 2;
+        left = 0;
+        for (uint32_t t = 0; t < p->track_count; t++) {
+            struct al_profile_thinned i = {0};
+            while (al_profile_thin(&p->tracks[t], every, &i))
+                left++;
+        }
+    }
+    return every;
 }

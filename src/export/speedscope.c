@@ -10,9 +10,9 @@ static void put_frames(struct al_buf *b, const struct al_profile *p) {
         const struct al_profile_frame *f = &p->frames[i];
         al_buf_str(b, i ? ",\n{\"name\":" : "\n{\"name\":");
         al_json_string(b, *f->name ? f->name : "?");
-        if (*f->file) {
+        if (*f->file || *f->object) {
             al_buf_str(b, ",\"file\":");
-            al_json_string(b, f->file);
+            al_json_string(b, *f->file ? f->file : f->object);
         }
         if (f->line > 0)
             al_buf_printf(b, ",\"line\":%d", (int)f->line);
@@ -22,22 +22,24 @@ static void put_frames(struct al_buf *b, const struct al_profile *p) {
 
 // Frames from the root on; written from the leaf's end, since a node knows its parent alone.
 static void put_stack(struct al_buf *b, const struct al_profile *p, uint32_t node, uint32_t *path) {
-    uint32_t depth = p->nodes[node].depth;
-    for (uint32_t at = node, d = depth; d > 0; at = p->nodes[at].parent)
-        path[--d] = p->nodes[at].frame;
+    uint32_t depth = al_profile_walk(p, node, path);
     al_buf_char(b, '[');
     for (uint32_t d = 0; d < depth; d++)
-        al_buf_printf(b, d ? ",%u" : "%u", (unsigned)path[d]);
+        al_buf_printf(b, d ? ",%u" : "%u", (unsigned)p->nodes[path[d]].frame);
     al_buf_char(b, ']');
 }
 
 static void put_track(struct al_buf *b, const struct al_profile *p, const struct al_profile_track *t, double seconds,
                       uint32_t *path) {
+    struct al_buf name = AL_BUF_INIT;
     uint64_t total = 0;
     for (uint32_t i = 0; i < t->count; i++)
         total += t->runs[i].count;
     al_buf_str(b, "{\"type\":\"sampled\",\"name\":");
-    al_json_string(b, t->name);
+    al_profile_put_who(&name, &t->who);
+    al_json_string(b, name.data ? name.data : "");
+    b->failed |= name.failed;
+    al_buf_free(&name);
     al_buf_str(b, ",\"unit\":\"seconds\",\"startValue\":0,\"endValue\":");
     al_buf_number(b, (double)total * seconds);
     al_buf_str(b, ",\"samples\":[");
@@ -53,18 +55,14 @@ static void put_track(struct al_buf *b, const struct al_profile *p, const struct
     al_buf_str(b, "]}");
 }
 
-int al_speedscope(struct al_buf *b, const struct al_profile *p, const char *name, double seconds_a_sample,
-                  const char *exporter) {
-    uint32_t deepest = 0, written = 0;
-    for (uint32_t i = 0; i < p->node_count; i++)
-        deepest = p->nodes[i].depth > deepest ? p->nodes[i].depth : deepest;
-    uint32_t *path = malloc((deepest + 1) * sizeof *path);
-    if (!path)
+int al_speedscope(struct al_buf *b, const struct al_profile *p, const struct al_profile_about *about) {
+    uint32_t *path, deepest, written = 0;
+    if (al_profile_path(p, &path, &deepest))
         return AL_E_NOMEM;
     al_buf_str(b, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"name\":");
-    al_json_string(b, name);
+    al_json_string(b, about->name);
     al_buf_str(b, ",\"exporter\":");
-    al_json_string(b, exporter);
+    al_json_string(b, about->exporter);
     al_buf_str(b, ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[");
     put_frames(b, p);
     al_buf_str(b, "]},\"profiles\":[");
@@ -72,7 +70,7 @@ int al_speedscope(struct al_buf *b, const struct al_profile *p, const char *name
         if (!p->tracks[i].count)
             continue;
         al_buf_str(b, written++ ? ",\n" : "\n");
-        put_track(b, p, &p->tracks[i], seconds_a_sample, path);
+        put_track(b, p, &p->tracks[i], 1 / about->rate, path);
     }
     al_buf_str(b, "]}\n");
     free(path);

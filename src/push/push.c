@@ -10,9 +10,9 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/gzip.h"
 #include "base/str.h"
 #include "push/destination.h"
-#include "push/gzip.h"
 #include "push/otlp.h"
 
 #define TOLD_MAX_BYTES (256 * 1024)

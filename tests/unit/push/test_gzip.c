@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "push/gzip.h"
+#include "base/gzip.h"
 #include "suites.h"
 
 // That receivers unpack it is shown by tests/integration/test_push.py.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gzip by zlib, which is opened with the first call.
-#ifndef AL_PUSH_GZIP_H
-#define AL_PUSH_GZIP_H
+#ifndef AL_BASE_GZIP_H
+#define AL_BASE_GZIP_H
 
 #include "base/buf.h"
 

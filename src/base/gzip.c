@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "push/gzip.h"
+#include "base/gzip.h"
 
 #ifdef AL_HAVE_ZLIB
 
@@ -37,7 +37,7 @@ bool al_gzip(struct al_buf *b) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, load_library);
     z_stream z = {0};
-    // Level 1: the points of many GPUs differ by a few bytes; 15 + 16: the largest window, a gzip header.
+    // Level 1: what is packed here repeats itself a lot; 15 + 16: the largest window, a gzip header.
     if (!zlib_ready || b->failed || !b->len || b->len > UINT_MAX / 2 ||
         zlib.deflateInit2_(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION, (int)sizeof z) != Z_OK)
         return false;
