@@ -21,6 +21,10 @@
 #define FUTEX_NUMBER 202
 #endif
 
+// musl's pthread_cond_wait: {previous, next, state, barrier, ...} on the waiter's stack; it sleeps in the barrier.
+#define MUSL_BARRIER 20u
+#define QUEUE_MOST 256
+
 static atomic_int open_files;
 
 static ssize_t read_file(const struct al_stack *s, pid_t tid, const char *name, char *out, size_t size) {
@@ -79,7 +83,24 @@ static char state_of(const struct al_stack *s, struct al_task *t, pid_t tid) {
     return end && end[1] == ' ' ? end[2] : '?';
 }
 
-// A thread that waits for the GIL sleeps in a futex that lies in the GIL's struct.
+// Whether the list of waiters of a condition variable in the GIL's struct leads to that futex (musl).
+static bool is_queued(const struct al_stack *s, uint64_t gil, uint64_t futex) {
+    uint64_t words[64], node = futex - MUSL_BARRIER;
+    size_t count = s->found.layout.gil_size / 8, holder = s->found.layout.gil_holder / 8;
+    if (count > sizeof words / sizeof *words || !al_address_ok(node, 8) ||
+        !al_memory_get(&s->memory, gil, words, (uint32_t)(8 * count)))
+        return false;
+    for (int n = 0; n < QUEUE_MOST && al_address_ok(node, 8); n++) {
+        for (size_t i = 0; i < count; i++)
+            if (words[i] == node && i != holder)
+                return true;
+        if (!al_memory_u64(&s->memory, node, &node)) // the one that came to wait after it
+            return false;
+    }
+    return false;
+}
+
+// A thread that waits for the GIL sleeps in a futex that lies in the GIL's struct, or that this leads to.
 static uint8_t waits_for(const struct al_stack *s, pid_t tid, uint64_t gil) {
     char text[256];
     long number;
@@ -90,8 +111,9 @@ static uint8_t waits_for(const struct al_stack *s, pid_t tid, uint64_t gil) {
         return AL_STACK_UNKNOWN;
     if (sscanf(text, "%ld 0x%" SCNx64, &number, &futex) != 2)
         return AL_STACK_NO; // "running"
-    return number == FUTEX_NUMBER && futex >= gil && futex - gil < s->found.layout.gil_size ? AL_STACK_YES
-                                                                                            : AL_STACK_NO;
+    bool waits = number == FUTEX_NUMBER &&
+                 ((futex >= gil && futex - gil < s->found.layout.gil_size) || is_queued(s, gil, futex));
+    return waits ? AL_STACK_YES : AL_STACK_NO;
 }
 
 void al_task_look(struct al_stack *s, struct al_slot *slot, uint64_t gil) {

@@ -18,21 +18,20 @@ sys.path.insert(0, str(HERE.parent / "integration"))
 import interpreters  # noqa: E402
 
 PYTHONS = pathlib.Path(os.environ.get("ALULA_PYTHONS") or HERE.parents[1] / "build/pythons")
-REQUIRED = ["3.9", "3.11", "3.13", "3.13t", "3.14", "3.15"]
+REQUIRED = ["3.9", "3.11", "3.13", "3.13t", "3.14", "3.14t", "3.15"]
 WHAT = {"state": 1, "gil": 2, "busy": 4, "names": 8}
 
 
-def _all():
-    """{name: command}: "3.11", or "sid-3.14" of tools/pythons."""
-    found = {"%d.%d" % version: [path] for version, path in interpreters.ALL}
-    listed = PYTHONS / "list"
-    for line in listed.read_text().splitlines() if listed.exists() else []:
-        name, *command = line.split()
-        found[name] = command
-    return found
+def _listed(which):
+    """{name: command} of what tools/pythons has got."""
+    listed = PYTHONS / which
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    return {name: command for name, *command in map(str.split, lines)}
 
 
-ALL = _all()
+# "3.11" of this machine, "sid-3.14" of tools/pythons; others: what alula refuses.
+ALL = {**{"%d.%d" % version: [path] for version, path in interpreters.ALL}, **_listed("list")}
+OTHERS = _listed("others")
 
 
 def version_of(name):

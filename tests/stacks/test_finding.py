@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import ALL, PROGRAMS, PYTHONS, settle, started, version_of
+from conftest import ALL, OTHERS, PROGRAMS, PYTHONS, settle, started, version_of
 
 DENIED, FORMAT, UNSUPPORTED, AGAIN, GONE, NOENT = -4, -6, -15, -16, -18, -5
 MAIN = """
@@ -244,3 +244,13 @@ def test_two_hundred_processes(tools):
     print(f"200 processes: {us:.0f} us a round, {kib / 1024:.0f} MiB, {took:.1f} s in all")
     assert processes == 200 and frames == 400
     assert kib < 60 * 1024
+
+
+@pytest.mark.parametrize("name", ["pypy"])
+def test_another_implementation_is_refused(name, sample):
+    if name not in OTHERS:
+        pytest.skip(f"no {name} is to be had here")
+    with started(OTHERS[name], "-c", MAIN) as child:
+        settle()
+        _, _, failed = sample(child.pid)
+    assert failed and failed[0] == FORMAT and "no CPython" in failed[1], failed
