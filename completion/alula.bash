@@ -7,7 +7,7 @@ _alula_options() {
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
-    dump) echo "-p --pid -s --subprocesses --tree --json --depth --no-cmdline --help" ;;
+    dump) echo "-p --pid -s --subprocesses --tree --all-ranks --brief --json --depth --no-cmdline --help" ;;
     profile) echo "-o --output -d --duration -r --rate -f --format -g --gil -i --idle -s --subprocesses --tree -t --threads -F --function -p --pid --quiet --help" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
     run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;

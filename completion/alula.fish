@@ -86,6 +86,8 @@ complete -c alula -n '__alula_is profile' -s i -l idle
 complete -c alula -n '__alula_is profile' -s t -l threads
 complete -c alula -n '__alula_is profile' -s F -l function
 complete -c alula -n '__alula_is dump' -l depth -x
+complete -c alula -n '__alula_is dump' -l all-ranks
+complete -c alula -n '__alula_is dump' -l brief
 complete -c alula -n '__alula_is run' -l soak -x
 complete -c alula -n '__alula_is run' -l nvtx
 complete -c alula -n '__alula_is run attach' -l preset -x -a debug

@@ -11,15 +11,19 @@
 #define TRIES 20
 #define RESTARTS 3
 
-enum { OPT_JSON = 1, OPT_TREE, OPT_DEPTH };
+enum { OPT_JSON = 1, OPT_TREE, OPT_DEPTH, OPT_ALL_RANKS, OPT_BRIEF };
 
 static const char usage[] =
     "Usage: alula dump [OPTION]... PID\n"
+    "       alula dump --all-ranks [OPTION]... [PID]\n"
     "The Python stacks of all threads of a process as they are now, innermost frame first: thread, name, state, and of each\n"
     "frame file, line and function. The process is not stopped, and nothing is loaded into it. CPython 3.8 to 3.15.\n"
     "\n"
     "  -s, --subprocesses   also all processes below it (DataLoader workers, ranks, engines), each with its role and rank\n"
     "      --tree           the whole job that it belongs to, from its launcher down\n"
+    "      --all-ranks      the whole job, and first in what its ranks differ: which wait where, which is elsewhere; without a\n"
+    "                       PID the job of the only alula run\n"
+    "      --brief          with --all-ranks: the differences alone, without each process's stacks\n"
     "  -p, --pid PID        the process, as py-spy writes it\n"
     "      --depth N        frames a thread, the innermost ones (1024)\n"
     "      --json           as JSON; unknown is null\n"
@@ -31,6 +35,7 @@ static const char usage[] =
     "Examples:\n"
     "  alula dump 4242\n"
     "  alula dump --tree 4242\n"
+    "  alula dump --all-ranks --brief 4242\n"
     "  alula dump --json 4242 | jq '.processes[].threads[] | select(.holds_gil) | .frames[0]'\n"
     "\n"
     "Exit status: 0; 1 an interpreter that alula does not know; 2 bad option; 4 no permission; 5 no such process, or it ended;\n"
@@ -42,6 +47,8 @@ static const struct option options[] = {
     {"subprocesses", no_argument, NULL, 's'},
     {"tree", no_argument, NULL, OPT_TREE},
     {"pid", required_argument, NULL, 'p'},
+    {"all-ranks", no_argument, NULL, OPT_ALL_RANKS},
+    {"brief", no_argument, NULL, OPT_BRIEF},
     {"depth", required_argument, NULL, OPT_DEPTH},
     {"no-cmdline", no_argument, NULL, AL_OPT_NO_CMDLINE},
     {"help", no_argument, NULL, 'h'},
@@ -52,7 +59,7 @@ struct dump {
     enum al_stacks_reach reach;
     struct al_stack_settings settings;
     pid_t pid;
-    bool json, no_cmdline, help;
+    bool json, no_cmdline, help, all_ranks, brief;
     uint32_t printed;
     int error; // the first one
 };
@@ -68,6 +75,8 @@ static int take(struct dump *d, int option) {
     case OPT_JSON: d->json = true; return 0;
     case 's': d->reach = d->reach == AL_STACKS_JOB ? AL_STACKS_JOB : AL_STACKS_BELOW; return 0;
     case OPT_TREE: d->reach = AL_STACKS_JOB; return 0;
+    case OPT_ALL_RANKS: d->all_ranks = true; return 0;
+    case OPT_BRIEF: d->brief = true; return 0;
     case 'p':
         d->pid = al_stacks_pid(optarg);
         return d->pid ? 0 : refuse("dump: --pid takes a process id, as in alula dump --pid 4242");
@@ -90,6 +99,10 @@ static int parse(struct dump *d, int argc, char **argv) {
         return result;
     if (!d->pid && argc - optind == 1)
         d->pid = al_stacks_pid(argv[optind++]);
+    if (d->brief && !d->all_ranks)
+        return refuse("dump: --brief goes with --all-ranks");
+    if (d->all_ranks && !d->pid && optind == argc)
+        return 0;
     return d->pid && optind == argc ? 0 : refuse("dump: name one process by its PID, as in alula dump 4242");
 }
 
@@ -100,8 +113,9 @@ static bool complete(const struct al_stack_sample *s) {
     return true;
 }
 
-static int read_once(const struct dump *d, struct al_stack **s, struct al_dump *out, struct al_stack_error *error) {
-    int result = al_stack_open(out->process->pid, &d->settings, s, error);
+static int read_once(const struct al_stack_settings *settings, struct al_stack **s, struct al_dump *out,
+                     struct al_stack_error *error) {
+    int result = *s ? 0 : al_stack_open(out->process->pid, settings, s, error);
     if (result)
         return result;
     for (int i = 0; i < TRIES && !result; i++) {
@@ -123,13 +137,18 @@ static int read_once(const struct dump *d, struct al_stack **s, struct al_dump *
     return result;
 }
 
+int al_dump_read(const struct al_stack_settings *settings, struct al_stack **s, struct al_dump *out, struct al_stack_error *error) {
+    int result = AL_E_AGAIN, tries = *s ? 1 : RESTARTS;
+    for (int i = 0; i < tries && result == AL_E_AGAIN; i++)
+        result = read_once(settings, s, out, error);
+    return result;
+}
+
 static void dump_one(struct dump *d, const struct al_stacks_who *who, const struct al_stacks_process *p, struct al_buf *b) {
     struct al_stack *s = NULL;
     struct al_stack_error error = {""};
     struct al_dump out = {.process = p};
-    int result = AL_E_AGAIN;
-    for (int i = 0; i < RESTARTS && result == AL_E_AGAIN; i++)
-        result = read_once(d, &s, &out, &error);
+    int result = al_dump_read(&d->settings, &s, &out, &error);
     if (result && !al_stacks_tells(who, p->pid, result))
         return;
     if (result) {
@@ -148,6 +167,52 @@ static void dump_one(struct dump *d, const struct al_stacks_who *who, const stru
     al_stack_free(s);
 }
 
+static int finish(const struct dump *d, struct al_buf *b, int result, const char *why) {
+    if (!result && b->failed)
+        result = AL_E_NOMEM;
+    if (result)
+        al_cli_error("dump: %s", *why ? why : al_error_text(result));
+    else if (b->len)
+        (void)fwrite(b->data, 1, b->len, stdout);
+    al_buf_free(b);
+    int status = al_cli_flush();
+    return status ? status : al_error_exit_status(result ? result : d->error);
+}
+
+static void print_member(struct dump *d, const struct al_dump_member *m, struct al_buf *b) {
+    if (m->result && !m->told)
+        return;
+    if (m->result) {
+        al_cli_error("dump: %s", m->error.text);
+        d->error = d->error ? d->error : m->result;
+    }
+    if (d->brief)
+        return;
+    if (d->json) {
+        al_buf_str(b, d->printed++ ? ", " : "");
+        al_dump_json(b, &m->dump);
+    } else if (m->stack) {
+        al_buf_char(b, '\n');
+        al_dump_text(b, &m->dump);
+    }
+}
+
+static int dump_job(struct dump *d) {
+    struct al_dump_job job;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_stack_error error = {""};
+    int result = al_dump_job_read(&job, d->pid, &d->settings, d->no_cmdline, &error);
+    al_buf_str(&b, d->json ? "{\"differences\": " : "");
+    if (!result)
+        result = al_dump_differences(&b, &job, d->json);
+    al_buf_str(&b, d->json ? ", \"processes\": [" : "");
+    for (uint32_t i = 0; !result && i < job.count; i++)
+        print_member(d, &job.members[i], &b);
+    al_buf_str(&b, d->json ? "]}\n" : "");
+    al_dump_job_free(&job);
+    return finish(d, &b, result, error.text);
+}
+
 static int dump(struct dump *d) {
     struct al_stacks_who who;
     struct al_buf b = AL_BUF_INIT;
@@ -158,16 +223,8 @@ static int dump(struct dump *d) {
         dump_one(d, &who, &who.list[i], &b);
     if (d->json)
         al_buf_str(&b, "]}\n");
-    if (!result && b.failed)
-        result = AL_E_NOMEM;
-    if (result)
-        al_cli_error("dump: %s", al_error_text(result));
-    else if (d->printed)
-        (void)fwrite(b.data, 1, b.len, stdout);
-    al_buf_free(&b);
     al_stacks_free(&who);
-    int status = al_cli_flush();
-    return status ? status : al_error_exit_status(result ? result : d->error);
+    return finish(d, &b, result, "");
 }
 
 int al_cmd_dump(int argc, char **argv) {
@@ -178,5 +235,5 @@ int al_cmd_dump(int argc, char **argv) {
         fputs(usage, stdout);
         return al_cli_flush();
     }
-    return dump(&d);
+    return d.all_ranks ? dump_job(&d) : dump(&d);
 }

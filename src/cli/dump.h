@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// alula dump's two ways to print one process.
+// alula dump: reading one process, the two ways to print it, and a whole job whose ranks are compared.
 #ifndef AL_CLI_DUMP_H
 #define AL_CLI_DUMP_H
 
 #include "base/buf.h"
 #include "cli/stacks.h"
+#include "model/rank.h"
+#include "stack/differ.h"
 
 struct al_dump {
     const struct al_stacks_process *process;
@@ -14,7 +16,54 @@ struct al_dump {
     const char *error;
 };
 
+// A sample of all threads; those that moved are read again. out->process is set by the caller. With *s NULL the process is opened;
+// on an error it is NULL again and the reason stands in *error.
+int al_dump_read(const struct al_stack_settings *settings, struct al_stack **s, struct al_dump *out, struct al_stack_error *error);
+
 void al_dump_text(struct al_buf *b, const struct al_dump *d);
 void al_dump_json(struct al_buf *b, const struct al_dump *d);
+void al_dump_frame_json(struct al_buf *b, const struct al_differ_frame *f);
+
+// ---- a whole job ----
+
+struct al_dump_member { // a process, sampled twice
+    struct al_dump dump; // of the later sample
+    struct al_stack *stack;
+    struct al_stack_error error;
+    int result;
+    bool told;                     // an error of it is worth a word
+    struct al_stack_thread *first; // threads of the earlier sample, with frames of their own
+    size_t first_count;
+    double asleep;        // seconds that its main thread has slept without a break; -1: it runs, or the kernel does not say
+    struct al_rank board; // what its alula run knows of it; pid 0: nothing
+};
+
+struct al_dump_absent {
+    int32_t rank;
+    char reason[160];
+};
+
+struct al_dump_job {
+    struct al_stacks_who who;
+    struct al_dump_member *members; // ranks in order, each with its workers behind it, then all others
+    uint32_t count;
+    struct al_dump_absent *absent; // ranks that should run on this host and do not
+    uint32_t absent_count;
+    int32_t world;      // -1 not known
+    double apart;       // seconds between the samples
+    int64_t at_ns;      // monotonic, of the later ones
+    struct al_rank *board; // of all alula runs
+    uint32_t board_count;
+};
+
+// The job of a process, or with pid 0 of the only alula run (AL_E_INVALID with the reason in *error where it is not one).
+int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_settings *settings, bool no_cmdline,
+                     struct al_stack_error *error);
+void al_dump_job_free(struct al_dump_job *j);
+static inline bool al_dump_is_rank(const struct al_dump_member *m) {
+    return m->dump.process->role == AL_ROLE_RANK;
+}
+// What its ranks do differently, as text or as one JSON object. AL_E_NOMEM.
+int al_dump_differences(struct al_buf *b, const struct al_dump_job *j, bool json);
 
 #endif

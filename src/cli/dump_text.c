@@ -113,6 +113,16 @@ static void frame_json(struct al_buf *b, const struct al_stack *s, const struct 
     al_buf_printf(b, ", \"degraded\": %s}", f->degraded ? "true" : "false");
 }
 
+void al_dump_frame_json(struct al_buf *b, const struct al_differ_frame *f) {
+    al_buf_char(b, '{');
+    text(b, "file", f->file);
+    al_buf_str(b, ", ");
+    number(b, "line", f->line > 0, f->line);
+    al_buf_str(b, ", ");
+    text(b, "function", f->function);
+    al_buf_char(b, '}');
+}
+
 static void thread_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t) {
     al_buf_char(b, '{');
     text(b, "name", t->name);

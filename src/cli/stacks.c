@@ -19,7 +19,7 @@ static int add(struct al_stacks_who *who, pid_t pid, struct al_stacks_process **
         return AL_E_NOMEM;
     who->list = more;
     *ret = &more[who->count++];
-    **ret = (struct al_stacks_process){.pid = pid, .rank = -1, .world = -1};
+    **ret = (struct al_stacks_process){.pid = pid, .rank = -1, .world = -1, .local_rank = -1};
     return 0;
 }
 
@@ -38,6 +38,10 @@ static int add_known(struct al_stacks_who *who, const struct al_snapshot *s, con
         return result;
     to->role = p->role == AL_ROLE_LAUNCHER && !launches(s, p->pid) ? AL_ROLE_UNKNOWN : p->role;
     to->owner = p->owner;
+    to->parent = p->ppid;
+    to->state = p->state;
+    if (p->role == AL_ROLE_RANK)
+        to->local_rank = p->local_rank;
     const struct al_proc *rank = p->role == AL_ROLE_RANK ? p : p->owner > 0 ? al_snapshot_proc(s, p->owner) : NULL;
     if (rank) { // others inherited their rank's variables
         to->rank = rank->rank;
@@ -45,6 +49,15 @@ static int add_known(struct al_stacks_who *who, const struct al_snapshot *s, con
     }
     if (!no_cmdline)
         (void)al_str_copy(to->command, sizeof to->command, p->command);
+    return 0;
+}
+
+static int add_ended(struct al_stacks_who *who, const struct al_proc *p) {
+    struct al_stacks_ended *more = realloc(who->ended, (who->ended_count + 1) * sizeof *more);
+    if (!more)
+        return AL_E_NOMEM;
+    who->ended = more;
+    more[who->ended_count++] = (struct al_stacks_ended){p->pid, p->ppid};
     return 0;
 }
 
@@ -58,7 +71,9 @@ int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach re
     for (uint32_t i = 0; !result && i < s->proc_count; i++) {
         const struct al_proc *p = &s->procs[i];
         bool wanted = p->pid == pid || (reach != AL_STACKS_ONE && (p->pid == top || al_end_descends(p->pid, top)));
-        if (!wanted || !p->alive || (p->state == 'Z' && p->pid != pid))
+        if (wanted && p->alive && p->state == 'Z')
+            result = add_ended(who, p);
+        if (result || !wanted || !p->alive || (p->state == 'Z' && p->pid != pid))
             continue;
         named |= p->pid == pid;
         result = add_known(who, s, p, no_cmdline);
@@ -73,6 +88,7 @@ int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach re
 
 void al_stacks_free(struct al_stacks_who *who) {
     free(who->list);
+    free(who->ended);
     *who = (struct al_stacks_who){0};
 }
 

@@ -16,6 +16,9 @@ struct al_stacks_process {
     pid_t pid, owner;    // owner: a worker's rank; 0 none
     uint32_t role;       // enum al_role
     int32_t rank, world; // a rank's own, or its worker's rank; -1 not known
+    int32_t local_rank;  // of a rank; -1 not known
+    pid_t parent;
+    char state; // as in /proc/PID/stat; 0 not known
     char command[AL_CMD_MAX];
 };
 
@@ -23,6 +26,10 @@ struct al_stacks_who {
     struct al_stacks_process *list;
     uint32_t count;
     pid_t pid; // that was named
+    struct al_stacks_ended {
+        pid_t pid, parent;
+    } *ended; // zombies in the tree
+    uint32_t ended_count;
 };
 
 // The named process is among them even when nothing is known of it. AL_E_NOMEM, or what /proc answers.

@@ -3,6 +3,7 @@
 
 int main(void) {
     int failed = 0;
+    failed += al_test_differ();
     failed += al_test_layout();
     failed += al_test_lines();
     failed += al_test_maps();

@@ -2,6 +2,7 @@
 #ifndef AL_TESTS_STACK_SUITES_H
 #define AL_TESTS_STACK_SUITES_H
 
+int al_test_differ(void);
 int al_test_layout(void);
 int al_test_lines(void);
 int al_test_maps(void);

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""alula dump --all-ranks: what the ranks of a job do differently."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from test_dump import line_of, running
+
+# Gives its ranks what torchrun gives them, and takes no notice of their ends.
+LAUNCHER = """
+import os, subprocess, sys
+count, port = int(sys.argv[1]), sys.argv[2]
+env = {**os.environ, "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+ranks = [subprocess.Popen([sys.executable, *sys.argv[3:]], stdin=0, env={**env, "RANK": str(r), "LOCAL_RANK": str(r)})
+         for r in range(count)]
+print(flush=True)
+try:
+    sys.stdin.read()
+finally:
+    for p in ranks:
+        p.kill()
+        p.wait()
+"""
+
+TORCH = """
+import os, sys, threading, time
+import torch
+import torch.distributed as dist
+
+def collate():
+    time.sleep(1000)
+
+def main(rank, odd):
+    gradients = torch.ones(1)
+    dist.all_reduce(gradients)
+    print(flush=True)
+    if rank in odd:
+        collate()
+    dist.all_reduce(gradients)
+
+dist.init_process_group("gloo")
+main(dist.get_rank(), [int(word) for word in sys.argv[1:]])
+"""
+
+# No torch: what the ranks do is in argv: RANK=name.
+PLAIN = """
+import os, sys, threading, time
+
+rank = os.environ["RANK"]
+does = dict(word.split("=") for word in sys.argv[1:]).get(rank, "wait")
+
+def wait_for_others():
+    threading.Event().wait(1000)
+
+def load():
+    time.sleep(1000)
+
+def busy():
+    while True:
+        step(sum(range(100)))
+
+def step(x):
+    for i in range(1000):
+        x += i
+
+def other():
+    time.sleep(1000)
+
+def main():
+    if does == "die":
+        os._exit(1)
+    if does == "load":
+        load()
+    if does == "busy":
+        busy()
+    wait_for_others()
+
+threading.Thread(target=other if does != "other" else load, name=f"helper-{rank}", daemon=True).start()
+print(flush=True)
+main()
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def job(tmp_path, code, count, *args, lines=None):
+    launcher, program = tmp_path / "torchrun", tmp_path / "train.py"
+    launcher.write_text(LAUNCHER)
+    program.write_text(code)
+    with running(sys.executable, launcher, count, free_port(), program, *args, lines=1 + (count if lines is None else lines)) as process:
+        yield process, program
+
+
+def settled(alula, check, *args, seconds=20):
+    """The dump that check accepts, or the last one."""
+    end = time.monotonic() + seconds
+    while True:
+        got = alula("dump", "--all-ranks", "--json", *args)
+        assert got.returncode == 0, got.stderr
+        found = json.loads(got.stdout)
+        if check(found["differences"]) or time.monotonic() > end:
+            return found
+
+
+def groups(found):
+    return [(g["ranks"], g["in"]["function"].rsplit(".")[-1], g["odd"]) for g in found["differences"]["groups"]]
+
+
+def test_the_odd_one_out_of_a_real_collective(alula, tmp_path):
+    pytest.importorskip("torch")
+    with job(tmp_path, TORCH, 5, 3) as (process, program):
+        found = settled(alula, lambda d: len(d["groups"]) == 2 and d["groups"][0]["doing"] == "waits", process.pid)
+        got = alula("dump", "--all-ranks", "--brief", process.pid)
+    first, odd = found["differences"]["groups"]
+    assert groups(found) == [([0, 1, 2, 4], "all_reduce", False), ([3], "collate", True)]
+    assert first["collective"] and not odd["collective"] and first["doing"] == odd["doing"] == "waits"
+    last_call = max(n for n, line in enumerate(program.read_text().splitlines(), 1) if "dist.all_reduce" in line)
+    assert (first["called_from"]["function"], first["called_from"]["line"]) == ("main", last_call)
+    assert odd["in"]["line"] == line_of(program, "time.sleep(1000)")
+    assert [f["function"] for f in odd["frames"]] == ["collate", "main"]
+    assert [f["function"] for f in found["differences"]["common"]] == ["<module>"]
+    ranks = [p for p in found["processes"] if p["role"] == "rank"]
+    assert [p["rank"] for p in ranks] == [0, 1, 2, 3, 4] and all(p["threads"] for p in ranks)
+    assert "4 of 5 ranks (0-2, 4) wait in all_reduce (torch/distributed/distributed_c10d.py:" in got.stdout
+    assert f"called from train.py:{last_call} main" in got.stdout and "rank 3 (" in got.stdout
+    assert "rank 3 has not come to that collective: the others wait for it\n" in got.stdout
+    assert got.stdout.count("<module>") == 1 and "process " not in got.stdout
+
+
+def test_all_the_same(alula, tmp_path):
+    with job(tmp_path, PLAIN, 4) as (process, program):
+        found = settled(alula, lambda d: len(d["groups"]) == 1, process.pid)
+        text = alula("dump", "--all-ranks", process.pid).stdout
+    assert groups(found) == [([0, 1, 2, 3], "wait", False)]
+    assert found["differences"]["groups"][0]["frames"] == [] and found["differences"]["threads"] == []
+    assert found["differences"]["missing"] == []
+    assert text.startswith("4 ranks, all the same") and f"{program}" in text
+    head, *processes = text.split("\n\nprocess ")
+    assert head.count("wait_for_others") == 2 and len(processes) == 5  # once in the sentence, once in the stack; launcher too
+
+
+def test_a_thread_that_is_not_the_main_one(alula, tmp_path):
+    with job(tmp_path, PLAIN, 3, "1=other") as (process, _):
+        found = settled(alula, lambda d: len(d["groups"]) == 1 and d["threads"], process.pid)
+    (thread,) = found["differences"]["threads"]
+    assert thread["name"] == "helper-*"
+    assert [(g["ranks"], g["in"]["function"]) for g in thread["groups"]] == [([0, 2], "other"), ([1], "load")]
+
+
+def test_which_move_and_which_stand(alula, tmp_path):
+    with job(tmp_path, PLAIN, 3, "2=busy", "0=load") as (process, _):
+        found = settled(alula, lambda d: [r["doing"] for r in d["ranks"]] == ["waits", "waits", "moves"], process.pid)
+    assert [r["doing"] for r in found["differences"]["ranks"]] == ["waits", "waits", "moves"]
+    moving = next(g for g in found["differences"]["groups"] if g["ranks"] == [2])
+    assert moving["in"]["function"] in ("busy", "step") and moving["doing"] == "moves"
+
+
+def test_a_rank_that_died(alula, tmp_path):
+    with job(tmp_path, PLAIN, 4, "2=die") as (process, _):
+        found = settled(alula, lambda d: d["missing"] and len(d["groups"]) == 1, process.pid)
+        text = alula("dump", "--all-ranks", "--brief", process.pid).stdout
+    (missing,) = found["differences"]["missing"]
+    assert missing["rank"] == 2 and "has ended" in missing["reason"] and "zombie" in missing["reason"]
+    assert groups(found) == [([0, 1, 3], "wait", False)]
+    assert "rank 2 is missing: it has ended" in text and text.startswith("3 ranks")
+
+
+def test_a_stopped_rank(alula, tmp_path):
+    with job(tmp_path, PLAIN, 3) as (process, _):
+        found = settled(alula, lambda d: len(d["groups"]) == 1, process.pid)
+        pid = next(r["pid"] for r in found["differences"]["ranks"] if r["rank"] == 1)
+        os.kill(pid, signal.SIGSTOP)
+        stopped = settled(alula, lambda d: "stopped" in [r["doing"] for r in d["ranks"]], process.pid)
+    assert [r["doing"] for r in stopped["differences"]["ranks"]] == ["waits", "stopped", "waits"]
+
+
+def test_a_program_without_ranks(alula, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nprint(flush=True)\nsys.stdin.read()\n")
+    with running(sys.executable, program) as process:
+        got = alula("dump", "--all-ranks", process.pid)
+    assert got.returncode == 0 and "no rank is known" in got.stdout and f"process {process.pid}" in got.stdout
+
+
+STEPS = """
+import os, time
+import torch
+rank = int(os.environ["RANK"])
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def iteration(x):
+    model(x).sum().backward()
+    optimizer.step()
+
+for step in range(3 + 2 * rank):
+    iteration(torch.ones(1, 2))
+time.sleep(1000)
+"""
+
+
+def test_ranks_in_different_iterations_of_the_only_run(alula, alula_bin, tmp_path):
+    """Without a PID: the job of the only alula run, whose board tells how far each rank is."""
+    pytest.importorskip("torch")
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    program, launcher = tmp_path / "train.py", tmp_path / "torchrun"
+    program.write_text(STEPS)
+    launcher.write_text(LAUNCHER)
+    with running(alula_bin, "run", "--output-dir", tmp_path / "out", "--", sys.executable, launcher, 2, free_port(), program,
+                 lines=1, env=env, stderr=subprocess.DEVNULL) as process:
+        end = time.monotonic() + 40
+        while True:
+            got = alula("dump", "--all-ranks", "--json", env={"XDG_RUNTIME_DIR": str(runtime)})
+            if "jobs run here: name one" in got.stderr:  # somebody else's, below /tmp
+                got = alula("dump", "--all-ranks", "--json", process.pid, env={"XDG_RUNTIME_DIR": str(runtime)})
+            found = json.loads(got.stdout) if got.returncode == 0 else {"differences": {"ranks": []}}
+            steps = [r["step"] for r in found["differences"]["ranks"]]
+            if steps == [3, 5] or time.monotonic() > end:
+                break
+            time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+    assert steps == [3, 5], got.stderr
+    assert any(line.startswith("steps done: 3 to 5; the fewest: rank 0") for line in found["differences"]["summary"])
+
+
+def test_no_run_and_bad_arguments(alula, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir(mode=0o700)
+    assert alula("dump", "--brief", "1").returncode == 2
+    assert alula("dump", "--all-ranks", "1", "2").returncode == 2
+    if not list(pathlib.Path("/tmp").glob("alula-run-*")):  # no run of others
+        got = alula("dump", "--all-ranks", env={"XDG_RUNTIME_DIR": str(empty)})
+        assert got.returncode == 2 and "no alula run" in got.stderr and got.stderr.count("\n") == 1
