@@ -13,8 +13,8 @@ import checks
 import places
 
 NEEDED = ["libyaml-0-2", "libsqlite3-0", "libzstd1"]
-RECOMMENDED = {"bookworm": ["libncursesw6", "libmicrohttpd12", "libcurl4"],
-               "trixie": ["libncursesw6", "libmicrohttpd12t64", "libcurl4t64"]}
+RECOMMENDED = {"bookworm": ["libncursesw6", "libmicrohttpd12", "libcurl4", "libdw1"],
+               "trixie": ["libncursesw6", "libmicrohttpd12t64", "libcurl4t64", "libdw1t64"]}
 # What Lintian finds and stays: one package holds the program and the small library with its header; the project has no
 # mail address; systemctl is called directly, as the unit is the administrator's to enable.
 ACCEPTED = ["bogus-mail-host", "bogus-mail-host-in-debian-changelog", "initial-upload-closes-no-bugs",

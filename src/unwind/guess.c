@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames without enough to go by. Of a thread that waits only the stack pointer, the instruction and the system call's
+// arguments are known; a function whose frame hangs on another register (a frame pointer) cannot be left by its rule. What
+// is looked for then is its return address: the first word up the stack that points behind a call. Best is a call of this
+// very function, next one by pointer or table, last one of another function (which may have jumped here). What lies in
+// dead variables can mislead: such frames are marked.
+#include <string.h>
+
+#include "unwind/parts.h"
+
+#define WORDS_MOST 4096u // looked at for one frame
+#define STUB_MOST 16u
+
+#if defined __aarch64__
+static void read_call(struct al_unwind *u, struct al_known *k, uint64_t ret) {
+    uint32_t code;
+    k->call = AL_CALL_NONE;
+    if (!al_memory_get(&u->memory, ret - 4, &code, sizeof code))
+        return;
+    if (code >> 26 == 0x25) { // bl
+        k->call = AL_CALL_DIRECT;
+        k->target = ret - 4 + (uint64_t)(((int64_t)(int32_t)(code << 6) >> 6) * 4);
+    } else if ((code & 0xfffffc1f) == 0xd63f0000 || (code & 0xfefff800) == 0xd63f0800) { // blr, blraa
+        k->call = AL_CALL_INDIRECT;
+    }
+}
+
+static uint64_t stub_target(struct al_unwind *u, uint64_t stub) {
+    (void)u;
+    (void)stub;
+    return 0;
+}
+#else
+static void read_call(struct al_unwind *u, struct al_known *k, uint64_t ret) {
+    unsigned char b[8]; // what stands before the return address
+    k->call = AL_CALL_NONE;
+    if (!al_memory_get(&u->memory, ret - sizeof b, b, sizeof b))
+        return;
+    if (b[3] == 0xe8) {
+        k->call = AL_CALL_DIRECT;
+        k->target = ret + (uint64_t)(int64_t)(int32_t)al_u32(b + 4);
+    } else if ((b[6] == 0xff && (b[7] & 0x38) == 0x10) || (b[5] == 0xff && (b[6] & 0x38) == 0x10) ||
+               (b[4] == 0xff && (b[5] & 0x38) == 0x10) || (b[2] == 0xff && (b[3] & 0x38) == 0x10) ||
+               (b[1] == 0xff && (b[2] & 0x38) == 0x10)) {
+        k->call = AL_CALL_INDIRECT;
+    }
+}
+
+// Where a linkage stub leads: [endbr64] [bnd] jmp *slot(%rip).
+static uint64_t stub_target(struct al_unwind *u, uint64_t stub) {
+    unsigned char b[STUB_MOST];
+    uint64_t target;
+    if (!al_memory_get(&u->memory, stub, b, sizeof b))
+        return 0;
+    unsigned at = memcmp(b, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0;
+    at += b[at] == 0xf2;
+    if (b[at] != 0xff || b[at + 1] != 0x25)
+        return 0;
+    uint64_t slot = stub + at + 6 + (uint64_t)(int64_t)(int32_t)al_u32(b + at + 2);
+    return al_memory_u64(&u->memory, slot, &target) ? target : 0;
+}
+#endif
+
+// How well `address` fits as the place where the function that begins at `start` returns to: 0 not at all, 3 best.
+static int fit(struct al_unwind *u, uint64_t address, uint64_t start) {
+    const struct al_code_area *area = al_objects_find(&u->objects, address - 1);
+    if (!area || !area->dso || address == area->start)
+        return 0;
+    struct al_known *k = (struct al_known *)al_known_get(u, address - 1); // the table is u's own
+    if (!k)
+        return 0;
+    if (k->call == AL_CALL_NOT_TRIED) {
+        read_call(u, k, address);
+        uint64_t behind = k->call == AL_CALL_DIRECT ? stub_target(u, k->target) : 0;
+        if (behind)
+            k->target = behind;
+    }
+    if (k->call == AL_CALL_NONE || (!k->rule && !k->outermost))
+        return 0;
+    return k->call == AL_CALL_INDIRECT ? 2 : start && k->target == start ? 3 : 1;
+}
+
+// Where on the stack the return address is.
+static bool find_return(struct al_unwind *u, uint64_t from, uint64_t start, uint64_t *ret) {
+    int best = 0;
+    for (unsigned i = 0; i < WORDS_MOST && best < 3; i++) {
+        uint64_t at = (from & ~7ULL) + 8ULL * i, word;
+        if (!al_copy_u64(&u->copy, at, &word))
+            break;
+        int now = fit(u, word, start);
+        if (now > best) {
+            best = now;
+            *ret = at;
+        }
+    }
+    return best > 0;
+}
+
+bool al_guess_cfa(struct al_unwind *u, const struct al_known *k, const struct al_regs *regs, uint64_t *ret_cfa) {
+    const struct al_rule *rule = &u->rules.list[k->rule - 1];
+    const struct al_rule_reg *ra = &rule->regs[rule->ra];
+    uint64_t at;
+    if (ra->kind != AL_RULE_AT || !find_return(u, regs->value[AL_REG_SP], k->start, &at))
+        return false;
+    *ret_cfa = at - (uint64_t)(int64_t)ra->value;
+    return *ret_cfa > regs->value[AL_REG_SP];
+}
+
+// Code made at run time, or assembly without tables: by its frame pointer if that leads to a return address.
+bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs) {
+    uint64_t fp = regs->value[AL_REG_FP], sp = regs->value[AL_REG_SP], at, pc, saved;
+    if (al_reg_known(regs, AL_REG_FP) && fp >= sp && fp % 8 == 0 && al_copy_u64(&u->copy, fp, &saved) &&
+        al_copy_u64(&u->copy, fp + 8, &pc) && al_objects_find(&u->objects, pc - 1)) {
+        regs->value[AL_REG_FP] = saved;
+        regs->value[AL_REG_SP] = fp + 16;
+        regs->value[AL_REG_PC] = pc;
+        return true;
+    }
+    if (!find_return(u, sp, k->start, &at) || !al_copy_u64(&u->copy, at, &pc))
+        return false;
+    regs->value[AL_REG_SP] = at + 8;
+    regs->value[AL_REG_PC] = pc;
+    return true;
+}

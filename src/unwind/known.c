@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of an instruction: its function's name and its rule, found once.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "unwind/parts.h"
+
+#define RAW_MOST 4096u
+#define READ_AGAIN_NS (1 * AL_NS_PER_S)
+
+static uint32_t slot_of(const struct al_unwind *u, uint64_t address) {
+    uint32_t at = (uint32_t)((address * 0x9e3779b97f4a7c15ULL) >> 32) & (u->known_cap - 1);
+    while (u->known[at].address && u->known[at].address != address)
+        at = (at + 1) & (u->known_cap - 1);
+    return at;
+}
+
+void al_known_clear(struct al_unwind *u) {
+    if (u->known)
+        memset(u->known, 0, u->known_cap * sizeof *u->known);
+    u->known_count = 0;
+}
+
+static bool grow(struct al_unwind *u) {
+    uint32_t old_cap = u->known_cap;
+    struct al_known *old = u->known, *more = calloc(old_cap ? 2 * old_cap : 4096, sizeof *more);
+    if (!more)
+        return false;
+    u->known = more;
+    u->known_cap = old_cap ? 2 * old_cap : 4096;
+    for (uint32_t i = 0; i < old_cap; i++)
+        if (old[i].address)
+            u->known[slot_of(u, old[i].address)] = old[i];
+    free(old);
+    return true;
+}
+
+// "name", "name.cold", "name.part.0", "name.llvm.123": the compiler's parts of one function.
+static bool is_part_of(const char *raw, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(raw, name, length) == 0 && (raw[length] == '\0' || raw[length] == '.');
+}
+
+static void look_at_name(struct al_known *k, const char *raw) {
+    static const char *const starts[] = {"_start", "_start_c", "clone", "__clone", "clone3", "__clone3", "thread_start"};
+    k->tail_call = strncmp(raw, "_TAIL_CALL_", 11) == 0;
+    if (k->tail_call || is_part_of(raw, "_PyEval_EvalFrameDefault"))
+        k->kind = AL_UNWIND_INTERPRETER;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts && !k->rule; i++)
+        if (strcmp(raw, starts[i]) == 0)
+            k->outermost = true;
+}
+
+static int name_it(struct al_unwind *u, struct al_known *k, struct al_dso *d) {
+    char raw[RAW_MOST], name[RAW_MOST];
+    const struct al_symbols *s = al_dso_symbols(&u->objects, d);
+    const struct al_symbol *symbol = s ? al_symbols_find(s, k->address - d->bias) : NULL;
+    if (symbol && al_symbols_name(s, symbol, raw, sizeof raw)) {
+        look_at_name(k, raw);
+        al_demangle(raw, name, sizeof name);
+        if (!k->start)
+            k->start = symbol->address + d->bias;
+    } else {
+        // One name a function, where its beginning is known, so that its samples come together.
+        snprintf(name, sizeof name, "0x%" PRIx64, (k->start ? k->start : k->address) - d->bias);
+    }
+    return al_texts_add(&u->texts, name, d->path, "", 0, &k->symbol);
+}
+
+static int find_out(struct al_unwind *u, struct al_known *k) {
+    const struct al_code_area *area = al_objects_find(&u->objects, k->address);
+    if (!area || !area->dso) {
+        k->kind = AL_UNWIND_UNKNOWN;
+        return al_texts_add(&u->texts, area ? "[code made at run time]" : "[unknown]", "", "", 0, &k->symbol);
+    }
+    uint32_t rule;
+    struct al_cfi *cfi = al_dso_cfi(&u->objects, area->dso);
+    k->kind = AL_UNWIND_CODE;
+    int error = cfi ? al_cfi_rule(cfi, &u->rules, k->address, &rule, &k->start) : AL_E_NOENT;
+    if (!error)
+        k->rule = rule + 1;
+    return error == AL_E_NOMEM ? error : name_it(u, k, area->dso);
+}
+
+// A library may have been loaded since the mappings were read, or one unloaded and another put there.
+static void read_again(struct al_unwind *u) {
+    int64_t now = al_monotonic_ns();
+    bool changed;
+    if (now - u->read_ns < READ_AGAIN_NS)
+        return;
+    u->read_ns = now;
+    if (al_objects_read(&u->objects, &changed) == 0 && changed)
+        al_known_clear(u);
+}
+
+const struct al_known *al_known_get(struct al_unwind *u, uint64_t address) {
+    if (u->known_cap) {
+        const struct al_known *k = &u->known[slot_of(u, address)];
+        if (k->address) {
+            u->counts.rules_reused++;
+            return k;
+        }
+    }
+    if (u->known_count >= AL_KNOWN_MOST)
+        al_known_clear(u);
+    if (!al_objects_find(&u->objects, address))
+        read_again(u);
+    if (2 * (u->known_count + 1) > u->known_cap && !grow(u))
+        return NULL;
+    struct al_known k = {.address = address};
+    if (find_out(u, &k) != 0)
+        return NULL;
+    uint32_t at = slot_of(u, address);
+    u->known[at] = k;
+    u->known_count++;
+    return &u->known[at];
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs and libraries mapped into the target: which one an instruction belongs to, its tables, its file.
+#ifndef AL_UNWIND_OBJECTS_H
+#define AL_UNWIND_OBJECTS_H
+
+#include "stack/remote.h"
+#include "unwind/cfi.h"
+#include "unwind/symbols.h"
+
+#define AL_OBJECTS_MOST 20000u
+#define AL_BUILD_ID_MOST 64u
+
+struct al_dso {
+    char *path;             // as the target sees it
+    uint64_t inode, header; // header: where its first byte is mapped
+    uint64_t first_end;     // end of that mapping
+    uint64_t bias;          // added to the file's addresses
+    uint64_t frames, frames_size, frames_segment_end; // .eh_frame_hdr, the file's addresses; size 0: none
+    unsigned char build_id[AL_BUILD_ID_MOST];
+    uint32_t build_id_len;
+    bool deleted, vdso, used; // used: seen in the last reading of the mappings
+    bool cfi_tried, cfi_ok, symbols_tried, symbols_ok;
+    struct al_cfi cfi;
+    struct al_symbols symbols;
+};
+
+struct al_code_area {
+    uint64_t start, end;
+    struct al_dso *dso; // NULL: code made at run time
+};
+
+struct al_objects {
+    pid_t pid;
+    const char *procfs;
+    const struct al_elfutils *e;
+    const struct al_memory *memory;
+    struct al_dso **list;
+    uint32_t count, cap;
+    struct al_code_area *areas; // by address
+    uint32_t areas_count, areas_cap;
+};
+
+// Reads the mappings. *ret_changed: something that was known has gone, so that what was kept by address is void.
+int al_objects_read(struct al_objects *o, bool *ret_changed); // AL_E_GONE, AL_E_DENIED, AL_E_NOMEM
+const struct al_code_area *al_objects_find(const struct al_objects *o, uint64_t address); // NULL: no code there
+void al_objects_free(struct al_objects *o);
+// NULL: it has none that can be used.
+struct al_cfi *al_dso_cfi(const struct al_objects *o, struct al_dso *d);
+const struct al_symbols *al_dso_symbols(const struct al_objects *o, struct al_dso *d);
+// Its file, held to its build id (or inode); -1.
+int al_dso_open_file(const struct al_objects *o, const struct al_dso *d);
+
+#endif
