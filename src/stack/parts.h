@@ -117,6 +117,8 @@ int al_threads_list(struct al_stack *s);
 struct al_slot *al_slot_get(struct al_stack *s, const struct al_tstate *t); // NULL: out of memory
 void al_slots_drop_old(struct al_stack *s);
 void al_slots_free(struct al_stack *s);
+// sample.c: fills in the slot's frames and status.
+int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now);
 // tids.c: tid here of a thread; 0 not known.
 pid_t al_tid_of(struct al_stack *s, const struct al_tstate *t);
 void al_tids_open(struct al_stack *s);

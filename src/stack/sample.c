@@ -28,6 +28,7 @@ static void fill_frame(struct al_stack *s, const struct al_raw_frame *raw, struc
     bool placed = code->lines && al_codes_position(&s->codes, code, raw->instr, raw->tlbc, &p);
     *f = (struct al_stack_frame){
         .address = raw->address,
+        .instr = raw->instr,
         .code = code->id,
         .line = p.line,
         .end_line = p.end_line,
@@ -61,7 +62,7 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
     return 0;
 }
 
-static int walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
+int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
     enum al_walk_status status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
     while (status == AL_WALK_MORE) {
         uint32_t cap = slot->plan.cap * 2 < AL_SPANS_MOST ? slot->plan.cap * 2 : AL_SPANS_MOST;
@@ -183,7 +184,7 @@ static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned
         s->counts.unchanged++;
     } else {
         watch_gil(s, interp, holds);
-        int error = walk(s, slot, now);
+        int error = al_slot_walk(s, slot, now);
         if (error)
             return error;
         if (holds && !held_all_along(s, t->address))

@@ -53,18 +53,20 @@ void al_stack_get_info(const struct al_stack *s, struct al_stack_info *ret);
 
 enum al_stack_frame_kind {
     AL_STACK_PYTHON,
-    AL_STACK_NATIVE, // merged in by al_stack_native; code->filename is the object, code->name the symbol
+    AL_STACK_NATIVE, // merged in by src/unwind; code->filename is the object, code->name the symbol
     AL_STACK_TASK,   // an asyncio task's border: code->name is the task's name
 };
 
 struct al_stack_frame {
     uint64_t address;           // of the interpreter's frame (or the instruction, of a native one)
+    uint64_t instr;             // address of the bytecode that runs; to 3.10 its offset in bytes (of a native frame 0)
     uint32_t code;              // for al_stack_code; AL_STACK_NO_CODE: it could not be read
     int32_t line, end_line;     // 0: not known
     int32_t column, end_column; // bytes from 0; -1: not known
     uint8_t kind;               // enum al_stack_frame_kind
     bool entry;    // native code called this frame: what lies below belongs to another run of the interpreter loop
     bool degraded; // something of it could not be read
+    bool guessed;  // a native frame that was found without a rule
 };
 
 enum al_stack_thread_status {
@@ -73,6 +75,14 @@ enum al_stack_thread_status {
     AL_STACK_UNREADABLE, // memory went away under the reader: no frames
     AL_STACK_LEFT_OUT,   // not asked for (idle with BUSY_ONLY, no GIL with GIL_ONLY)
     AL_STACK_EMPTY,      // runs no Python code
+};
+
+enum al_stack_native { // of a thread's native frames
+    AL_STACK_NATIVE_NONE,   // not asked for, or it has no Python frames either
+    AL_STACK_NATIVE_MERGED, // they are among the frames
+    AL_STACK_NATIVE_PART,   // merged from the innermost on: what lies further out could not be unwound, or is not read
+    AL_STACK_NATIVE_ABSENT, // no picture of its registers could be had
+    AL_STACK_NATIVE_UNFIT,  // they did not fit the Python frames: it moved between the two readings
 };
 
 enum al_stack_tristate { AL_STACK_UNKNOWN, AL_STACK_NO, AL_STACK_YES };
@@ -85,6 +95,7 @@ struct al_stack_thread {
     char name[64];
     uint8_t status;                     // enum al_stack_thread_status
     uint8_t holds_gil, waits_gil, idle; // enum al_stack_tristate
+    uint8_t native;                     // enum al_stack_native
     bool main;                          // the process's first thread
     bool truncated;                     // deeper than settings.depth: the root's end is missing
     uint64_t cpu_ns;                    // the thread's CPU time so far (STATE; 0 not known)
@@ -102,6 +113,12 @@ struct al_stack_sample {
 // process ended; AL_E_AGAIN: it was replaced by exec, or restarts: al_stack_open again; AL_E_DENIED, AL_E_NOMEM,
 // AL_E_FORMAT (the list of threads cannot be read: the interpreter is going down, or its memory is damaged).
 int al_stack_sample(struct al_stack *s, unsigned what, const struct al_stack_sample **ret);
+
+// Walks thread i of the last sample anew, for a reader who knows that it stands (or ran) just now; its state, name and
+// the rest stay as they were. AL_E_GONE: the thread has ended.
+int al_stack_again(struct al_stack *s, size_t i, struct al_stack_thread *ret);
+// A number for a native function, for frames that are merged into a sample. AL_STACK_NO_CODE: out of memory.
+uint32_t al_stack_native_code(struct al_stack *s, const char *object, const char *symbol);
 
 struct al_stack_code {
     const char *filename, *name, *qualname; // UTF-8; qualname is name before 3.11; never NULL

@@ -4,5 +4,6 @@
 
 int al_test_capture(void);
 int al_test_capture_stop(void);
+int al_test_merge(void);
 
 #endif

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unwind/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "unwind/merge.h"
+
+#define TRIES 20                        // AWAIT: until both readings fit
+#define AWAIT_NS (50 * AL_NS_PER_MS)    // for a picture of a running thread
+#define STACK_BLOCKING AL_CAPTURE_STACK_MOST // a stopped thread is let go before it is unwound
+#define SLOTS_MOST 65536u
+#define PIN_BYTES 4096u // of the stack copy
+#define PIN_NEAR 64u    // bytes of bytecode: the next instruction and its caches
+#define PIN_FROM 0x030b0000u
+
+struct slot { // of a thread
+    pid_t tid;
+    uint64_t tstate, cpu_ns;
+    struct al_stack_frame *frames;
+    uint32_t count, cap;
+    uint8_t native, status;
+    bool truncated, kept; // kept: made while it slept, with this CPU time
+};
+
+struct symbol { // what is known of a number of the unwinder's
+    uint32_t code;
+    uint8_t kind; // enum al_merge_kind + 1; 0 not known yet
+};
+
+struct al_native {
+    pid_t pid;
+    struct al_stack *stack;
+    struct al_stack_info info;
+    char *object; // of the interpreter
+    bool all;
+    unsigned ways;
+    struct al_capture *capture;
+    struct al_unwind *unwind;
+    struct slot *slots;
+    uint32_t slot_count, slot_cap;
+    struct symbol *symbols;
+    uint32_t symbol_cap;
+    uint8_t *kinds;
+    int32_t *order;
+    uint32_t order_cap;
+    struct al_native_counts counts;
+};
+
+int al_native_open(pid_t pid, struct al_stack *stack, const struct al_native_settings *settings, struct al_native **ret,
+                   struct al_unwind_error *error) {
+    struct al_capture_settings capture = {
+        .ways = settings->blocking ? AL_CAPTURE_BLOCKING : AL_CAPTURE_PERF | AL_CAPTURE_WAITING,
+        .rate = settings->rate,
+        .stack_size = settings->blocking ? STACK_BLOCKING : 0,
+        .procfs = settings->procfs,
+    };
+    struct al_unwind_error other;
+    *ret = NULL;
+    struct al_native *n = calloc(1, sizeof *n);
+    if (!n)
+        return AL_E_NOMEM;
+    n->pid = pid;
+    n->stack = stack;
+    n->all = settings->all;
+    al_stack_get_info(stack, &n->info);
+    n->object = strdup(n->info.object ? n->info.object : "");
+    int result = n->object ? al_capture_open(pid, &capture, &n->capture, &n->ways, error) : AL_E_NOMEM;
+    if (!result && (result = al_unwind_open(pid, settings->procfs, &n->unwind, &other)) != 0)
+        *error = other;
+    if (result) {
+        al_native_free(n);
+        return result;
+    }
+    *ret = n;
+    return 0;
+}
+
+void al_native_free(struct al_native *n) {
+    if (!n)
+        return;
+    for (uint32_t i = 0; i < n->slot_count; i++)
+        free(n->slots[i].frames);
+    al_capture_free(n->capture);
+    al_unwind_free(n->unwind);
+    free(n->slots);
+    free(n->symbols);
+    free(n->kinds);
+    free(n->order);
+    free(n->object);
+    free(n);
+}
+
+static struct slot *slot_of(struct al_native *n, const struct al_stack_thread *t, size_t hint) {
+    if (hint < n->slot_count && n->slots[hint].tid == t->tid && n->slots[hint].tstate == t->tstate)
+        return &n->slots[hint];
+    for (uint32_t i = 0; i < n->slot_count; i++)
+        if (n->slots[i].tid == t->tid) {
+            n->slots[i].kept &= n->slots[i].tstate == t->tstate;
+            n->slots[i].tstate = t->tstate;
+            return &n->slots[i];
+        }
+    if (n->slot_count == n->slot_cap) {
+        struct slot *more = n->slot_cap < SLOTS_MOST ? realloc(n->slots, (n->slot_cap * 2 + 16) * sizeof *more) : NULL;
+        if (!more)
+            return NULL;
+        n->slots = more;
+        n->slot_cap = n->slot_cap * 2 + 16;
+    }
+    n->slots[n->slot_count] = (struct slot){.tid = t->tid, .tstate = t->tstate};
+    return &n->slots[n->slot_count++];
+}
+
+// What the merge makes of a native function, and its number among the codes.
+static struct symbol *symbol_of(struct al_native *n, uint32_t number) {
+    if (number >= n->symbol_cap) {
+        uint32_t cap = number + number / 2 + 256;
+        struct symbol *more = realloc(n->symbols, cap * sizeof *more);
+        if (!more)
+            return NULL;
+        memset(more + n->symbol_cap, 0, (cap - n->symbol_cap) * sizeof *more);
+        n->symbols = more;
+        n->symbol_cap = cap;
+    }
+    struct symbol *s = &n->symbols[number];
+    if (s->kind)
+        return s;
+    const struct al_unwind_symbol *u = al_unwind_symbol(n->unwind, number);
+    const char *name = u ? u->name : "?", *object = u ? u->object : "";
+    bool own = strcmp(object, n->object) == 0;
+    bool hidden = al_merge_is_start(name) || (own && al_merge_is_plumbing(name));
+    s->code = al_stack_native_code(n->stack, object, name);
+    s->kind = (uint8_t)((hidden && !n->all ? AL_MERGE_HIDDEN : AL_MERGE_SHOWN) + 1);
+    if (s->code == AL_STACK_NO_CODE)
+        s->kind = 0;
+    return s->code == AL_STACK_NO_CODE ? NULL : s;
+}
+
+static int kinds_of(struct al_native *n, const struct al_unwind_stack *u, uint32_t python) {
+    uint32_t cap = u->count + python;
+    if (cap > n->order_cap) {
+        uint8_t *kinds = realloc(n->kinds, cap);
+        n->kinds = kinds ? kinds : n->kinds;
+        int32_t *order = realloc(n->order, cap * sizeof *order);
+        n->order = order ? order : n->order;
+        if (!kinds || !order)
+            return AL_E_NOMEM;
+        n->order_cap = cap;
+    }
+    for (uint32_t i = 0; i < u->count; i++) {
+        const struct symbol *s = symbol_of(n, u->frames[i].symbol);
+        if (!s)
+            return AL_E_NOMEM;
+        n->kinds[i] = (uint8_t)(s->kind - 1);
+        if (u->frames[i].kind != AL_UNWIND_INTERPRETER)
+            continue;
+        const struct al_unwind_symbol *name = al_unwind_symbol(n->unwind, u->frames[i].symbol);
+        n->kinds[i] = name && al_str_starts(name->name, "_TAIL_CALL_") ? AL_MERGE_LOOP_PART : AL_MERGE_LOOP;
+    }
+    return 0;
+}
+
+static int fill(struct al_native *n, struct slot *slot, const struct al_unwind_stack *u, const struct al_stack_thread *t,
+                uint32_t count) {
+    if (count > slot->cap) {
+        struct al_stack_frame *more = realloc(slot->frames, (count + 32) * sizeof *more);
+        if (!more)
+            return AL_E_NOMEM;
+        slot->frames = more;
+        slot->cap = count + 32;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (n->order[i] >= 0) {
+            slot->frames[i] = t->frames[n->order[i]];
+            continue;
+        }
+        const struct al_unwind_frame *f = &u->frames[-1 - n->order[i]];
+        slot->frames[i] = (struct al_stack_frame){.address = f->address,
+                                                  .code = n->symbols[f->symbol].code,
+                                                  .column = -1,
+                                                  .end_column = -1,
+                                                  .kind = AL_STACK_NATIVE,
+                                                  .guessed = f->guessed};
+    }
+    slot->count = count;
+    return 0;
+}
+
+// From 3.11 on the loop keeps the address of the next bytecode across its calls, so that it lies in a register or on the
+// stack: a picture without it was made elsewhere in the program than Python was read at.
+static bool pinned(const struct al_unwind_input *in, uint64_t instr) {
+    for (unsigned i = 0; i < AL_UNWIND_REGS; i++)
+        if ((in->known >> i & 1) && in->regs[i] - instr <= PIN_NEAR)
+            return true;
+    for (size_t i = 0; i + 8 <= in->size && i < PIN_BYTES; i += 8) {
+        uint64_t word;
+        memcpy(&word, in->stack + i, 8);
+        if (word - instr <= PIN_NEAR)
+            return true;
+    }
+    return false;
+}
+
+static int merge(struct al_native *n, struct slot *slot, const struct al_unwind_input *in, struct al_stack_thread *t) {
+    struct al_unwind_stack u;
+    enum al_stack_native how;
+    int result = al_unwind_thread(n->unwind, in, &u);
+    result = result ? result : kinds_of(n, &u, t->count);
+    if (result)
+        return result;
+    struct al_merge_input input = {t->frames, t->count, t->truncated, n->kinds, u.count, u.status};
+    uint32_t count = al_merge(&input, n->order, &how);
+    result = fill(n, slot, &u, t, count);
+    slot->native = (uint8_t)how;
+    slot->status = t->status;
+    slot->truncated = t->truncated;
+    return result;
+}
+
+static int picture(struct al_native *n, pid_t tid, enum al_native_when when, struct al_unwind_input *in,
+                   enum al_capture_status *status) {
+    int64_t age, until = al_monotonic_ns() + AWAIT_NS;
+    unsigned ways = when == AL_NATIVE_PICTURE ? AL_CAPTURE_PERF : when == AL_NATIVE_NOW ? n->ways & ~(unsigned)AL_CAPTURE_PERF : n->ways;
+    int result = al_capture_thread(n->capture, tid, ways, in, status, &age);
+    while (!result && *status == AL_CAPTURE_NOTHING && when == AL_NATIVE_AWAIT && (n->ways & AL_CAPTURE_PERF) &&
+           al_monotonic_ns() < until) {
+        (void)al_capture_wait(n->capture, al_monotonic_ns() + 2 * AL_NS_PER_MS);
+        result = al_capture_thread(n->capture, tid, ways, in, status, &age); // it may have fallen asleep
+    }
+    return result;
+}
+
+// One try. slot->native tells how it came out.
+static int take(struct al_native *n, size_t i, enum al_native_when when, struct slot *slot, struct al_stack_thread *t) {
+    struct al_unwind_input in;
+    enum al_capture_status status;
+    slot->native = AL_STACK_NATIVE_ABSENT;
+    slot->kept = false;
+    int result = picture(n, t->tid, when, &in, &status);
+    if (!result && status != AL_CAPTURE_NOTHING)
+        result = al_stack_again(n->stack, i, t);
+    if (status == AL_CAPTURE_STOPPED) {
+        al_capture_release(n->capture); // unwinding reads files at the first time: the thread need not stand for it
+        in.stopped = false;
+    }
+    if (result || status == AL_CAPTURE_NOTHING)
+        return result;
+    slot->native = AL_STACK_NATIVE_UNFIT;
+    if (t->status != AL_STACK_OK || !t->count)
+        return 0;
+    if (n->info.version >= PIN_FROM && t->frames[0].instr) {
+        bool fits = pinned(&in, t->frames[0].instr);
+        n->counts.pinned += fits;
+        n->counts.unpinned += !fits;
+        if (!fits && status == AL_CAPTURE_RUNNING)
+            return 0;
+    }
+    result = merge(n, slot, &in, t);
+    if (result || status != AL_CAPTURE_ASLEEP)
+        return result;
+    if (!al_capture_stands(n->capture))
+        slot->native = AL_STACK_NATIVE_UNFIT;
+    slot->kept = slot->native == AL_STACK_NATIVE_MERGED || slot->native == AL_STACK_NATIVE_PART;
+    return 0;
+}
+
+static void count(struct al_native *n, uint8_t native) {
+    n->counts.merged += native == AL_STACK_NATIVE_MERGED;
+    n->counts.part += native == AL_STACK_NATIVE_PART;
+    n->counts.absent += native == AL_STACK_NATIVE_ABSENT;
+    n->counts.unfit += native == AL_STACK_NATIVE_UNFIT;
+}
+
+int al_native_thread(struct al_native *n, const struct al_stack_sample *sample, size_t i, enum al_native_when when,
+                     struct al_stack_thread *ret) {
+    *ret = sample->threads[i];
+    if (ret->status == AL_STACK_LEFT_OUT || ret->status == AL_STACK_EMPTY || !ret->tid)
+        return 0;
+    struct slot *slot = slot_of(n, ret, i);
+    if (!slot)
+        return AL_E_NOMEM;
+    bool sleeps = ret->idle == AL_STACK_YES && ret->cpu_ns && when != AL_NATIVE_PICTURE;
+    bool same = sleeps && slot->kept && slot->cpu_ns == ret->cpu_ns; // it has not run since
+    int result = 0;
+    for (int tries = when == AL_NATIVE_AWAIT && !same ? TRIES : same ? 0 : 1; tries > 0 && !result; tries--) {
+        result = take(n, i, when, slot, ret);
+        if (slot->native == AL_STACK_NATIVE_MERGED || slot->native == AL_STACK_NATIVE_PART)
+            break;
+    }
+    slot->cpu_ns = ret->cpu_ns;
+    slot->kept &= sleeps;
+    n->counts.kept += same;
+    count(n, slot->native);
+    ret->native = slot->native;
+    if (result || slot->native == AL_STACK_NATIVE_ABSENT || slot->native == AL_STACK_NATIVE_UNFIT)
+        return result;
+    ret->status = slot->status;
+    ret->truncated = slot->truncated;
+    ret->frames = slot->frames;
+    ret->count = slot->count;
+    return 0;
+}
+
+pid_t al_native_wait(struct al_native *n, int64_t until_ns) {
+    return n->ways & AL_CAPTURE_PERF ? al_capture_wait(n->capture, until_ns) : 0;
+}
+
+bool al_native_has_clock(const struct al_native *n, pid_t tid) {
+    return al_capture_has_clock(n->capture, tid);
+}
+
+int al_native_fd(const struct al_native *n) {
+    return n->ways & AL_CAPTURE_PERF ? al_capture_fd(n->capture) : -1;
+}
+
+void al_native_watch(struct al_native *n, pid_t tid) {
+    struct al_unwind_input in;
+    enum al_capture_status status;
+    int64_t age;
+    if ((n->ways & AL_CAPTURE_PERF) && !al_capture_has_clock(n->capture, tid))
+        (void)al_capture_thread(n->capture, tid, AL_CAPTURE_PERF, &in, &status, &age);
+}
+
+void al_native_release(struct al_native *n) {
+    al_capture_release(n->capture);
+}
+
+void al_native_get_counts(const struct al_native *n, struct al_native_counts *ret) {
+    *ret = n->counts;
+    al_capture_get_counts(n->capture, &ret->capture);
+    al_unwind_get_counts(n->unwind, &ret->unwind);
+}
