@@ -8,6 +8,7 @@ _alula_options() {
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
     dump) echo "-p --pid -s --subprocesses --tree --all-ranks --brief --json --depth --no-cmdline --help" ;;
+    stacks) echo "-p --pid -s --subprocesses --tree -i --idle -g --gil -l --lines -t --threads --thread --filter --sort --window -w --whole -r --rate -d --duration --once --rows --json --ascii --no-color --no-cmdline --help" ;;
     profile) echo "-o --output -d --duration -r --rate -f --format -g --gil -i --idle -s --subprocesses --tree -t --threads -F --function -p --pid --quiet --help" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
     run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
@@ -40,7 +41,10 @@ _alula_options() {
 # The words that may follow an option; fails when they are files or free text.
 _alula_values() {
     case $1 in
-    --sort) echo "gpu pid user role memory sm cpu host time command steps" ;;
+    --sort) case $2 in
+        stacks) echo "self total self-time total-time name difference" ;;
+        *) echo "gpu pid user role memory sm cpu host time command steps" ;;
+        esac ;;
     --fail-on) echo "info warning critical" ;;
     --preset) echo "debug" ;;
     --source) echo "nvml scenario: replay:" ;;
@@ -56,7 +60,7 @@ _alula_values() {
 }
 
 _alula() {
-    local commands="top watch ps run attach dump profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help"
+    local commands="top watch ps run attach dump stacks profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command='' i word values
     COMPREPLY=()
     # '=' is a word of its own in COMP_WORDS.

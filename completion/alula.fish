@@ -6,7 +6,7 @@ function __alula_command
     set -l found ''
     for word in (commandline -opc)[2..-1]
         switch "$found/$word"
-            case /top /watch /ps /run /attach /dump /profile /ask /report /compare /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
+            case /top /watch /ps /run /attach /dump /stacks /profile /ask /report /compare /serve /record /replay /export /info /plot /stat /smi /memory /doctor /demo /check-config /completion /help demo/top demo/watch demo/stat demo/smi \
                     demo/memory demo/doctor smi/dmon smi/pmon
                 set found $word
         end
@@ -19,7 +19,7 @@ function __alula_is
 end
 
 complete -c alula -f
-complete -c alula -n '__alula_is ""' -a 'top watch ps run attach dump profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help'
+complete -c alula -n '__alula_is ""' -a 'top watch ps run attach dump stacks profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion help'
 complete -c alula -n '__alula_is ""' -l version
 complete -c alula -l help
 complete -c alula -n '__alula_is demo' -a 'top watch stat smi memory doctor'
@@ -27,7 +27,7 @@ complete -c alula -n '__alula_is smi' -a 'dmon pmon'
 complete -c alula -n '__alula_is completion' -a 'bash zsh fish'
 complete -c alula -n '__alula_is check-config report compare replay export info plot' -F
 complete -c alula -n '__alula_is help' -a "(alula help --metrics 2>/dev/null | string replace -rf '^  (\S+).*' '\$1')"
-complete -c alula -n '__alula_is help' -a 'top watch ps run attach dump profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion'
+complete -c alula -n '__alula_is help' -a 'top watch ps run attach dump stacks profile ask report compare serve record replay export info plot stat smi memory doctor demo check-config completion'
 
 set -l reading top watch ps serve record stat smi dmon pmon memory doctor
 complete -c alula -n "__alula_is $reading" -l source -x -a 'nvml scenario: replay:'
@@ -36,21 +36,21 @@ complete -c alula -n "__alula_is $reading replay" -l speed -x
 complete -c alula -n "__alula_is $reading replay" -l start -x
 complete -c alula -n "__alula_is $reading replay" -l end -x
 complete -c alula -n "__alula_is $reading run attach report" -l config -r -F
-complete -c alula -n "__alula_is $reading run attach dump" -l no-cmdline
+complete -c alula -n "__alula_is $reading run attach dump stacks" -l no-cmdline
 complete -c alula -n '__alula_is run attach' -l no-record
-complete -c alula -n "__alula_is $reading run attach" -l no-color
+complete -c alula -n "__alula_is $reading run attach stacks" -l no-color
 complete -c alula -n "__alula_is $reading run attach" -l color
 complete -c alula -n '__alula_is top watch ps run attach serve record smi dmon pmon memory doctor' -l interval -x
-complete -c alula -n '__alula_is watch ps dump ask report compare replay info stat memory doctor' -l json
+complete -c alula -n '__alula_is watch ps dump stacks ask report compare replay info stat memory doctor' -l json
 
-complete -c alula -n '__alula_is top' -l once
+complete -c alula -n '__alula_is top stacks' -l once
 complete -c alula -n '__alula_is top' -l size -x
 complete -c alula -n '__alula_is top' -l for -x
-complete -c alula -n '__alula_is top' -l filter -x
+complete -c alula -n '__alula_is top stacks' -l filter -x
 complete -c alula -n '__alula_is top' -l sort -x -a 'gpu pid user role memory sm cpu host time command steps'
 complete -c alula -n '__alula_is top' -l flat
 complete -c alula -n '__alula_is top' -l pcie
-complete -c alula -n '__alula_is top' -l ascii
+complete -c alula -n '__alula_is top stacks' -l ascii
 complete -c alula -n '__alula_is top' -l utf8
 complete -c alula -n '__alula_is top' -l no-mouse
 complete -c alula -n '__alula_is top' -l keys -x
@@ -74,18 +74,24 @@ complete -c alula -n '__alula_is run attach' -l log-every -x
 complete -c alula -n '__alula_is run attach' -l tensorboard
 complete -c alula -n '__alula_is run attach' -l record -r -F
 complete -c alula -n '__alula_is attach' -l wait -x
-complete -c alula -n '__alula_is attach dump profile' -a '(__fish_complete_pids)'
-complete -c alula -n '__alula_is dump profile' -s p -l pid -x -a '(__fish_complete_pids)'
-complete -c alula -n '__alula_is dump profile' -s s -l subprocesses
+complete -c alula -n '__alula_is attach dump stacks profile' -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is dump stacks profile' -s p -l pid -x -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is dump stacks profile' -s s -l subprocesses
 complete -c alula -n '__alula_is profile' -s o -l output -r -F
-complete -c alula -n '__alula_is profile' -s d -l duration -x
-complete -c alula -n '__alula_is profile' -s r -l rate -x
+complete -c alula -n '__alula_is stacks profile' -s d -l duration -x
+complete -c alula -n '__alula_is stacks profile' -s r -l rate -x
 complete -c alula -n '__alula_is profile' -s f -l format -x -a 'folded speedscope'
-complete -c alula -n '__alula_is profile' -s g -l gil
-complete -c alula -n '__alula_is profile' -s i -l idle
-complete -c alula -n '__alula_is profile' -s t -l threads
+complete -c alula -n '__alula_is stacks profile' -s g -l gil
+complete -c alula -n '__alula_is stacks profile' -s i -l idle
+complete -c alula -n '__alula_is stacks profile' -s t -l threads
 complete -c alula -n '__alula_is profile' -s F -l function
 complete -c alula -n '__alula_is dump' -l depth -x
+complete -c alula -n '__alula_is stacks' -s l -l lines
+complete -c alula -n '__alula_is stacks' -l thread -x
+complete -c alula -n '__alula_is stacks' -l window -x
+complete -c alula -n '__alula_is stacks' -s w -l whole
+complete -c alula -n '__alula_is stacks' -l rows -x
+complete -c alula -n '__alula_is stacks' -l sort -x -a 'self total self-time total-time name difference'
 complete -c alula -n '__alula_is dump' -l all-ranks
 complete -c alula -n '__alula_is dump' -l brief
 complete -c alula -n '__alula_is run' -l soak -x
@@ -157,7 +163,7 @@ complete -c alula -n '__alula_is dmon pmon' -s s -l select -x
 complete -c alula -n '__alula_is dmon pmon' -s o -l options -x
 complete -c alula -n '__alula_is dmon' -l gpm-metrics -x
 
-complete -c alula -n '__alula_is memory attach dump profile' -l tree
+complete -c alula -n '__alula_is memory attach dump stacks profile' -l tree
 complete -c alula -n '__alula_is demo' -l scenario -r -F
 complete -c alula -n '__alula_is demo' -l speed -x
 complete -c alula -n '__alula_is demo' -l start -x

@@ -114,6 +114,7 @@ int al_cmd_ps(int argc, char **argv);
 int al_cmd_run(int argc, char **argv);
 int al_cmd_attach(int argc, char **argv);
 int al_cmd_dump(int argc, char **argv);
+int al_cmd_stacks(int argc, char **argv);
 int al_cmd_profile(int argc, char **argv);
 int al_cmd_ask(int argc, char **argv);
 int al_cmd_serve(int argc, char **argv);

@@ -13,6 +13,7 @@ const struct al_command al_commands[] = {
     {"run", "start a training job and say how its steps spend their time", al_cmd_run},
     {"attach", "watch a training job that runs already, and leave no trace", al_cmd_attach},
     {"dump", "the Python stacks of all threads of a process, now", al_cmd_dump},
+    {"stacks", "what a process runs, live: functions, lines, threads", al_cmd_stacks},
     {"profile", "where a process spends its time: stacks for flame graphs", al_cmd_profile},
     {"ask", "ask a running job for torch's memory summary, or to empty its cache", al_cmd_ask},
     {"report", "the closing summary of a job again, from its recording", al_cmd_report},

@@ -47,9 +47,12 @@ struct al_profiling {
     bool gil, idle, by_function, by_thread, quiet, help;
     // For another view than the profile that is written; NULL and false without:
     al_profiling_add_fn *add;
+    int (*ticked)(struct al_profiling *p, int64_t now_ns); // before each round of samples
     void *user;
     pthread_mutex_t *lock; // held while a tick or a look for processes changes what is here
     _Atomic int *stop;     // instead of al_cli_stop
+    const char *name;      // of the command, in front of its messages; NULL: profile
+    bool cmdline;          // command lines are wanted
     bool bare;             // no process and no thread as roots of stacks
     bool mute;             // nothing on stderr: the last word is in `said`
     char said[512];
@@ -59,7 +62,7 @@ struct al_profiling {
     uint32_t target_count;
     uint32_t tick; // of the sample that is taken, with those that were left out
     uint64_t ticks, late, failed; // late: left out, since the one before took too long; failed: the threads could not be listed
-    int64_t began_ns, ended_ns, cpu_ns, start_ns; // start_ns: by the clock since 1970
+    int64_t began_ns, ended_ns, cpu_began_ns, cpu_ns, start_ns; // start_ns: by the clock since 1970
     bool all_ended;
     int error; // the first of a process
 };
@@ -68,6 +71,8 @@ struct al_profiling {
 int al_profiling_open(struct al_profiling *p);
 // Until the duration is over, all processes have ended, or a signal came. AL_E_NOMEM.
 int al_profiling_sample(struct al_profiling *p);
+// A new profile; threads are met anew. AL_E_NOMEM.
+int al_profiling_forget(struct al_profiling *p);
 void al_profiling_counts(const struct al_profiling *p, struct al_stack_counts *ret);
 void al_profiling_close(struct al_profiling *p);
 

@@ -26,7 +26,7 @@ static void say(struct al_profiling *p, const char *text) {
     if (p->mute)
         (void)al_str_copy(p->said, sizeof p->said, text);
     else
-        al_cli_error("profile: %s", text);
+        al_cli_error("%s: %s", p->name ? p->name : "profile", text);
 }
 
 static void close_stack(struct al_profile_target *t) {
@@ -92,7 +92,7 @@ static bool named_has_ended(const struct al_profiling *p) {
 // Who is there now; those that are new are opened, those that were not readable yet are tried again.
 static int look(struct al_profiling *p) {
     struct al_stacks_who who;
-    int result = al_stacks_find(&who, p->pid, p->reach, true);
+    int result = al_stacks_find(&who, p->pid, p->reach, !p->cmdline);
     for (uint32_t i = 0; i < who.count && !result; i++) {
         struct al_profile_target *t = find_target(p, who.list[i].pid);
         if (!t && who.list[i].pid == p->pid && named_has_ended(p))
@@ -262,6 +262,8 @@ static int turn(struct al_profiling *p, int64_t now, int64_t *look_ns) {
         result = look(p);
         *look_ns = now + LOOK_NS;
     }
+    if (!result && p->ticked)
+        result = p->ticked(p, now);
     result = result ? result : tick(p, now);
     if (p->lock)
         pthread_mutex_unlock(p->lock);
@@ -270,11 +272,12 @@ static int turn(struct al_profiling *p, int64_t now, int64_t *look_ns) {
 
 int al_profiling_sample(struct al_profiling *p) {
     struct al_clock clock;
-    int64_t step = (int64_t)(1e9 / p->rate), cpu = al_process_cpu_ns(), due = al_monotonic_ns(), look_ns = due + LOOK_NS;
+    int64_t step = (int64_t)(1e9 / p->rate), due = al_monotonic_ns(), look_ns = due + LOOK_NS;
     int result = 0;
     al_clock_real(&clock);
     p->began_ns = due;
     p->start_ns = al_realtime_ns();
+    p->cpu_began_ns = al_process_cpu_ns();
     int64_t until = p->seconds > 0 ? due + (int64_t)(p->seconds * 1e9) : INT64_MAX;
     const _Atomic int *stop = p->stop ? p->stop : &al_cli_stop;
     while (!result && !*stop && !p->all_ended) {
@@ -293,8 +296,21 @@ int al_profiling_sample(struct al_profiling *p) {
         }
     }
     p->ended_ns = al_monotonic_ns();
-    p->cpu_ns = al_process_cpu_ns() - cpu;
+    p->cpu_ns = al_process_cpu_ns() - p->cpu_began_ns;
     return result;
+}
+
+int al_profiling_forget(struct al_profiling *p) {
+    struct al_profile *fresh = al_profile_new();
+    if (!fresh)
+        return AL_E_NOMEM;
+    al_profile_free(p->profile);
+    p->profile = fresh;
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        p->targets[i]->thread_count = 0;
+        memset(p->targets[i]->known, 0xff, AL_PROFILE_KNOWN * sizeof *p->targets[i]->known);
+    }
+    return 0;
 }
 
 void al_profiling_counts(const struct al_profiling *p, struct al_stack_counts *ret) {

@@ -12,60 +12,12 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "cli/screen.h"
 #include "cli/top.h"
 
 #define FRAME_NS (40 * AL_NS_PER_MS)   // at most 25 frames a second, however fast a recording plays
 #define AGE_MS 1000                    // without news the ages are drawn anew this often
 #define LEAVE_NS (500 * AL_NS_PER_MS)  // a sampling thread that does not come back by then is left behind
-#define WAKE_SIGNAL SIGUSR1            // ends the sampling thread's sleep
-
-static volatile sig_atomic_t caught; // the signal to end by
-static volatile sig_atomic_t halted; // SIGTSTP
-static int wake_fd = -1;
-
-static void wake(void) {
-    uint64_t one = 1;
-    int saved = errno;
-    (void)!write(wake_fd, &one, sizeof one);
-    errno = saved;
-}
-
-static void on_end(int number) {
-    if (caught) { // the second one does not wait for a terminal that takes no output
-        al_term_rescue();
-        _exit(128 + number);
-    }
-    caught = number;
-    wake();
-}
-static void on_halt(int number) {
-    (void)number;
-    halted = 1;
-    wake();
-}
-static void on_nothing(int number) { // SIGWINCH, SIGCONT: a new frame; WAKE_SIGNAL: out of a sleep
-    if (number != WAKE_SIGNAL)
-        wake();
-}
-
-static void catch(int number, void (*handler)(int)) {
-    struct sigaction a = {.sa_handler = handler};
-    sigemptyset(&a.sa_mask);
-    (void)sigaction(number, &a, NULL);
-}
-
-static void catch_signals(int fd) {
-    wake_fd = fd;
-    catch(SIGTERM, on_end);
-    catch(SIGINT, on_end);
-    catch(SIGHUP, on_end);
-    catch(SIGQUIT, on_end);
-    catch(SIGTSTP, on_halt);
-    catch(SIGWINCH, on_nothing);
-    catch(SIGCONT, on_nothing);
-    catch(WAKE_SIGNAL, on_nothing);
-    catch(SIGPIPE, SIG_IGN);
-}
 
 // --- the sampling thread ---
 
@@ -73,7 +25,7 @@ static void *sample(void *argument) {
     struct al_top *t = argument;
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, WAKE_SIGNAL);
+    sigaddset(&set, AL_SCREEN_NUDGE);
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     for (;;) {
         // In this order: quit is set before stop, so that neither is missed.
@@ -87,7 +39,7 @@ static void *sample(void *argument) {
         if (result) {
             atomic_store(&t->result, result);
             atomic_store(&t->ended, 1);
-            wake();
+            al_screen_wake();
             break;
         }
     }
@@ -106,7 +58,7 @@ static int start(struct al_top *t) {
 // Ends the sampling thread's wait, if it waits.
 static void nudge(struct al_top *t) {
     atomic_store(&t->stop, 1);
-    (void)pthread_kill(t->thread, WAKE_SIGNAL);
+    (void)pthread_kill(t->thread, AL_SCREEN_NUDGE);
 }
 
 // False when the thread does not come back in time.
@@ -239,15 +191,6 @@ static bool answer(struct al_top *t, struct al_term *term, bool *ret_any) {
     return false;
 }
 
-static void halt(struct al_term *term) {
-    halted = 0;
-    al_term_suspend(term);
-    catch(SIGTSTP, SIG_DFL);
-    (void)raise(SIGTSTP);
-    catch(SIGTSTP, on_halt); // back again
-    al_term_resume(term);
-}
-
 // Waits for a key, news or a signal. False when the terminal is gone.
 static bool wait_for(struct al_top *t, int64_t timeout_ms, bool *ret_key, bool *ret_news) {
     struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {t->wake, POLLIN, 0}};
@@ -261,10 +204,9 @@ static bool wait_for(struct al_top *t, int64_t timeout_ms, bool *ret_key, bool *
 static int loop(struct al_top *t, struct al_term *term) {
     int64_t drawn_ns = 0;
     bool news = true, key = false, leave = false;
-    while (!leave && !caught) {
+    while (!leave && !al_screen_ended()) {
         int64_t now = al_monotonic_ns(), wait = FRAME_NS - (now - drawn_ns);
-        if (halted)
-            halt(term);
+        al_screen_halt(term);
         if (news && wait <= 0) {
             if (!t->tui.ui.paused && al_top_take(t) != 0)
                 return AL_E_NOMEM;
@@ -290,7 +232,7 @@ int al_top_run(struct al_top *t, bool color, bool mouse) {
     const struct al_term_options options = {.color = color, .mouse = mouse};
     struct al_term *term = NULL;
     char error[256];
-    catch_signals(t->wake);
+    al_screen_signals(t->wake);
     int result = al_term_open(&options, &term, error, sizeof error);
     if (result) {
         al_cli_error("%s", error);
@@ -305,7 +247,7 @@ int al_top_run(struct al_top *t, bool color, bool mouse) {
     }
     al_term_close(term);
     int sampling = atomic_load(&t->result);
-    int status = caught ? 128 + caught : result == AL_E_IO ? 128 + SIGHUP : al_error_exit_status(result);
+    int status = al_screen_ended() ? 128 + al_screen_ended() : result == AL_E_IO ? 128 + SIGHUP : al_error_exit_status(result);
     if (sampling && sampling != AL_E_END) {
         al_cli_error("%s", al_error_text(sampling));
         status = al_error_exit_status(sampling);

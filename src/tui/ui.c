@@ -249,7 +249,7 @@ static void open_signal(struct al_ui *ui, const struct al_scene *v) {
 
 // --- prompts ---
 
-static void type(char *text, size_t size, uint32_t key) {
+void al_ui_type(char *text, size_t size, uint32_t key) {
     size_t len = strlen(text);
     // Bytes of a UTF-8 letter leave together.
     if (key == AL_KEY_BACKSPACE || key == AL_KEY_DELETE) {
@@ -288,7 +288,7 @@ static enum al_action filter_key(struct al_ui *ui, uint32_t key) {
             ui->focus = AL_FOCUS_PROCS;
         return AL_ACTION_NONE;
     }
-    type(ui->typed, sizeof ui->typed, key);
+    al_ui_type(ui->typed, sizeof ui->typed, key);
     (void)al_str_copy(filter, sizeof ui->filter, ui->typed); // takes effect while it is typed
     ui->list_scroll = 0;
     return AL_ACTION_NONE;

@@ -74,6 +74,9 @@ enum al_action al_ui_key(struct al_ui *ui, const struct al_scene_in *in, const s
 enum al_action al_ui_mouse(struct al_ui *ui, const struct al_scene_in *in, const struct al_scene *v,
                            const struct al_layout *l, int x, int y, enum al_mouse what);
 
+// What a key does to a line that is being typed.
+void al_ui_type(char *text, size_t size, uint32_t key);
+
 // Time that one column of a chart stands for, from the seconds that the whole chart shows.
 extern const int al_spans[]; // seconds a 60-column chart shows, ends with 0
 int64_t al_ui_column_ns(const struct al_ui *ui);

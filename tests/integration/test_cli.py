@@ -11,7 +11,7 @@ import pytest
 
 import scenes
 
-COMMANDS = ["top", "watch", "ps", "run", "attach", "dump", "profile", "ask", "report", "compare", "serve", "record", "replay", "export", "info", "plot", "stat", "smi", "memory", "doctor", "demo", "check-config", "completion", "help"]
+COMMANDS = ["top", "watch", "ps", "run", "attach", "dump", "stacks", "profile", "ask", "report", "compare", "serve", "record", "replay", "export", "info", "plot", "stat", "smi", "memory", "doctor", "demo", "check-config", "completion", "help"]
 NO_DRIVER = {"ALULA_NVML_LIBRARY": "/nonexistent/libnvidia-ml.so.1"}
 
 
@@ -266,7 +266,7 @@ def test_completion_of_words(alula_bin, root, shell):
         return sorted(shell(root, alula_bin, ["alula", *words]))
 
     assert complete("") == sorted(COMMANDS)
-    assert complete("st") == ["stat"]
+    assert complete("st") == ["stacks", "stat"]
     assert complete("watch", "--fail-on", "") == ["critical", "info", "warning"]
     assert complete("completion", "") == ["bash", "fish", "zsh"]
     assert complete("smi", "d") == ["dmon"]

@@ -8,6 +8,7 @@ int main(int argc, char **argv) {
     int failed = 0;
     failed += al_test_compat();
     failed += al_test_gpustat();
+    failed += al_test_hot();
     failed += al_test_json();
     failed += al_test_openmetrics();
     failed += al_test_profile();

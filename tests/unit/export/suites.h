@@ -7,6 +7,7 @@ extern const char *al_test_golden_dir; // tests/golden
 
 int al_test_compat(void);
 int al_test_gpustat(void);
+int al_test_hot(void);
 int al_test_json(void);
 int al_test_openmetrics(void);
 int al_test_profile(void);
