@@ -192,6 +192,7 @@ static int open_collect(struct al_cli_session *s, uint32_t groups) {
         .slow_period_ns = seconds_ns(s->settings.sampling_slow_interval),
         .detect = s->detect,
         .window_ns = s->options.windows ? seconds_ns(s->settings.sampling_window) : 0,
+        .looks = !s->source && !getenv("ALULA_HOST_ROOT") ? &s->settings : NULL, // processes of this machine alone
         .inline_device = s->clock.virtual_time,
     };
     int result = al_collect_new(&options, &s->collect);

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "collect/looks.h"
 #include "collect/merge.h"
 #include "collect/windows.h"
 #include "collect/worker.h"
@@ -21,6 +22,7 @@
 struct al_collect {
     struct al_collect_options o;
     struct al_worker *worker; // NULL when the device is sampled inline
+    struct al_looks *looks;    // NULL: stacks are never looked at
     struct al_series_set *windows; // NULL: none
     struct al_sink *sinks[SINKS_MAX];
     size_t sink_count;
@@ -37,6 +39,12 @@ struct al_collect {
     int64_t jitter_ns, jitter_sum_ns, jitter_max_ns;
     int64_t start_wall_ns, start_cpu_ns;
 };
+
+static int new_looks(struct al_collect *c) {
+    const struct al_settings *set = c->o.looks;
+    const struct al_looks_options o = {set->stacks_rate, set->stacks_length, set->stacks_every, (uint32_t)set->stacks_processes};
+    return al_looks_new(&o, &c->looks);
+}
 
 int al_collect_new(const struct al_collect_options *options, struct al_collect **ret) {
     struct al_collect *c = calloc(1, sizeof *c);
@@ -57,6 +65,8 @@ int al_collect_new(const struct al_collect_options *options, struct al_collect *
     int result = c->now && c->shown && c->slow && c->kept ? 0 : AL_E_NOMEM;
     if (!result && c->o.window_ns)
         result = al_series_set_new(c->o.window_ns, c->o.windows_max ? c->o.windows_max : WINDOWS_MAX, &c->windows);
+    if (!result && c->o.looks && c->o.looks->stacks_enabled != 0)
+        result = new_looks(c);
     if (!result && c->o.device && !c->o.inline_device)
         result = al_worker_new(c->o.device, &c->worker);
     if (result) {
@@ -68,6 +78,8 @@ int al_collect_new(const struct al_collect_options *options, struct al_collect *
 }
 
 int al_collect_stop(struct al_collect *c) {
+    al_looks_free(c->looks);
+    c->looks = NULL;
     int result = al_worker_free(c->worker);
     c->worker = NULL;
     return result;
@@ -223,8 +235,12 @@ static int take_snapshot(struct al_collect *c, bool everything, int64_t wait_ns)
     c->now->interval_ns = c->o.interval_ns;
     c->now->groups = groups;
     if (!result && c->o.ranks) {
-        c->now->rank_count = 0;
+        c->now->rank_count = c->now->look_count = 0;
         result = c->o.ranks->ops->fill(c->o.ranks, c->now, c->now->monotonic_ns);
+        al_snapshot_sort(c->now);
+    }
+    if (!result && c->looks) {
+        result = al_looks_take(c->looks, c->now);
         al_snapshot_sort(c->now);
     }
     return result ? result : sample_host(c, groups, everything);
@@ -264,6 +280,14 @@ static void emit(void *user, const struct al_finding *finding) {
             c->sink_result = c->sinks[i]->ops->finding(c->sinks[i], c->shown, &f);
 }
 
+// What the rules, or those who look at a job's steps, want to see.
+static void ask_looks(struct al_collect *c) {
+    pid_t pids[AL_DETECT_LOOKS];
+    struct al_look_target targets[AL_LOOK_TARGETS];
+    size_t count = c->o.detect ? al_detect_looks(c->o.detect, pids, AL_DETECT_LOOKS) : 0;
+    al_looks_ask(c->looks, targets, al_looks_targets(c->shown, pids, count, targets, AL_LOOK_TARGETS));
+}
+
 static int one_tick(struct al_collect *c) {
     c->ticks++;
     // The first round opens devices and reads what is constant: it may take longer than the rest.
@@ -282,6 +306,8 @@ static int one_tick(struct al_collect *c) {
     pthread_mutex_lock(&c->lock);
     if (!c->sink_result && c->o.detect)
         result = al_detect_tick(c->o.detect, c->shown, emit, c);
+    if (!result && c->looks)
+        ask_looks(c);
     pthread_mutex_unlock(&c->lock);
     return c->sink_result ? c->sink_result : result;
 }

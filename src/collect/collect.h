@@ -10,6 +10,7 @@
 
 struct al_collect;
 struct al_detect;
+struct al_settings;
 struct al_series_set;
 
 struct al_collect_options {
@@ -24,6 +25,7 @@ struct al_collect_options {
     struct al_detect *detect;  // NULL: no rules; not taken over
     int64_t window_ns;         // length of the sliding windows; 0: none are kept
     uint32_t windows_max;      // 0: 4096
+    const struct al_settings *looks; // by whose section `stacks` processes are looked at when a rule asks; NULL: never
     bool inline_device;        // replay: sample on the caller's thread, in step with the clock
 };
 

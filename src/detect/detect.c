@@ -31,6 +31,8 @@ struct al_detect {
     struct al_run run;
     size_t rule; // whose step is under way
     uint64_t ticks;
+    pid_t looks[AL_DETECT_LOOKS]; // asked for in this tick
+    uint32_t look_count;
     uint64_t refused; // entities that found no place
     al_finding_fn *emit;
     void *user;
@@ -265,7 +267,7 @@ void al_run_raise(struct al_run *run, struct al_track *t)
         tell(d, t, AL_PHASE_BEGAN);
         return;
     }
-    bool changed = t->open->level != f->level || t->open->confidence != f->confidence;
+    bool changed = t->open->level != f->level || t->open->confidence != f->confidence || run->draft.news;
     bool news = strcmp(t->told, f->message) != 0;
     f->began_ns = t->open->began_ns;
     f->began_realtime_ns = t->open->began_realtime_ns;
@@ -357,6 +359,7 @@ static void sweep(struct al_detect *d, size_t rule, bool all)
 int al_detect_tick(struct al_detect *d, const struct al_snapshot *s, al_finding_fn *emit, void *user)
 {
     d->ticks++;
+    d->look_count = 0;
     d->emit = emit;
     d->user = user;
     al_view_build(&d->view, s);
@@ -373,6 +376,23 @@ int al_detect_tick(struct al_detect *d, const struct al_snapshot *s, al_finding_
     }
     d->emit = NULL;
     return 0;
+}
+
+void al_run_ask_look(struct al_run *run, pid_t pid)
+{
+    struct al_detect *d = run->detect;
+    for (uint32_t i = 0; i < d->look_count; i++)
+        if (d->looks[i] == pid)
+            return;
+    if (d->look_count < AL_DETECT_LOOKS && d->set.stacks_enabled != 0)
+        d->looks[d->look_count++] = pid;
+}
+
+size_t al_detect_looks(const struct al_detect *d, pid_t *ret, size_t max)
+{
+    size_t count = d->look_count < max ? d->look_count : max;
+    memcpy(ret, d->looks, count * sizeof *ret);
+    return count;
 }
 
 size_t al_detect_open(const struct al_detect *d, const struct al_finding **ret, size_t max)

@@ -24,6 +24,9 @@ uint32_t al_detect_groups(const struct al_detect *d);
 // One tick: calls `emit` for each finding that began, was updated (its level or confidence changed, or its message did
 // and findings.update_every is over) or ended.
 int al_detect_tick(struct al_detect *d, const struct al_snapshot *s, al_finding_fn *emit, void *user);
+// Processes at whose stacks the last tick's rules want a look; returns how many were written.
+#define AL_DETECT_LOOKS 64
+size_t al_detect_looks(const struct al_detect *d, pid_t *ret, size_t max);
 // The open ones; returns how many, writes pointers valid until the next tick.
 size_t al_detect_open(const struct al_detect *d, const struct al_finding **ret, size_t max);
 void al_detect_verdicts(const struct al_detect *d, al_verdict_fn *fn, void *user);

@@ -23,6 +23,7 @@ enum al_signal {
     AL_SIGNAL_LINK = 1 << 9,
     AL_SIGNAL_ERRORS = 1 << 10, // error counters and events
     AL_SIGNAL_PEERS = 1 << 11,  // comparison with other GPUs of the job or node
+    AL_SIGNAL_STACK = 1 << 13,  // what its threads execute
     AL_SIGNAL_REASON = 1 << 12  // what the driver itself gives as the reason for its clocks
 };
 
@@ -44,6 +45,7 @@ struct al_draft {
     struct al_finding f;
     uint32_t signals;
     enum al_confidence at_most;
+    bool news;     // told at once, not only when `update_every` is over
     bool reported; // the hardware itself says so: high confidence whatever the number of signals
 };
 
@@ -82,6 +84,9 @@ void al_run_cannot(struct al_run *run, struct al_track *t, const char *why);
 // A cleared draft; `rule` is the name it goes by (a static text), `gpu` a position or -1.
 struct al_draft *al_run_draft(struct al_run *run, const char *rule, enum al_level level, int gpu);
 void al_run_raise(struct al_run *run, struct al_track *t);
+
+// A look at what the process executes is wanted (model/look.h), as long as this is called at each tick.
+void al_run_ask_look(struct al_run *run, pid_t pid);
 
 // `name` is a metric's name or a word of the rule; signal 0 adds a number that proves nothing by itself. Numbers beyond
 // AL_EVIDENCE_MAX are left out, so the telling ones come first.

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "detect/jobhost.h"
 #include "detect/jobrank.h"
+#include "detect/look_draft.h"
 #include "detect/rule.h"
 #include "detect/say.h"
 
@@ -36,6 +37,7 @@ struct state {
     bool starved; // with its own hysteresis, so that one reading does not change the cause
     uint32_t calm;
     int64_t io_at_ns;
+    bool looked; // what it executes was told
 };
 
 struct about {
@@ -43,6 +45,7 @@ struct about {
     uint32_t gpu_count;
     struct ticks *ticks[AL_GPU_MAX];
     struct al_jobhost host;
+    struct al_looks_told look;
     char rank[96]; // what a rank says of its phase
 };
 
@@ -189,9 +192,10 @@ static const char *phase_of(const struct al_run *run, struct about *about)
     return NULL;
 }
 
-static void settle_cause(struct state *state, const struct al_jobhost *h, const struct al_settings *set, bool open)
+static void settle_cause(struct state *state, const struct about *about, const struct al_settings *set, bool open)
 {
-    if (h->io == AL_IO_WAITS) {
+    const struct al_jobhost *h = &about->host;
+    if (h->io == AL_IO_WAITS || al_looks_starve(&about->look, set)) {
         state->starved = true;
         state->calm = 0;
     } else if (!open) {
@@ -367,6 +371,15 @@ static void say_cpu(struct al_draft *d, const struct al_jobhost *h)
     }
 }
 
+static void say_title(struct al_run *run, struct al_draft *d, const struct about *about, bool starved)
+{
+    double share;
+    enum al_look_kind kind = al_looks_kind(&about->look, &share);
+    al_draft_title(d, starved ? "starved by input" : "running inefficiently");
+    if (!starved && al_looks_enough(&about->look, run->set) && kind != AL_LOOK_KIND_OTHER && share >= 0.5)
+        al_draft_title(d, ": %s", al_look_kind_does(kind));
+}
+
 static void raise(struct al_run *run, struct al_track *t, const struct about *about, bool starved)
 {
     int64_t since = INT64_MAX;
@@ -383,18 +396,25 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
     double seconds = (double)(run->s->monotonic_ns - since) / AL_NS_PER_S;
     // Compiling, autotuning and building communicators run kernels too, but hardly any.
     bool warming_up = !starved && !was_busy && is_young(run, about);
-    bool warn = seconds >= run->set->inefficient_warning_after && !about->host.serves && !warming_up;
+    bool warn = seconds >= run->set->inefficient_warning_after && !about->host.serves && !warming_up &&
+                !al_looks_excuse(&about->look, run->set);
+    struct state *state = t->state;
     struct al_draft *d = al_run_draft(run, starved ? "starved" : "inefficient",
                                       warn ? AL_LEVEL_WARNING : AL_LEVEL_INFO, (int)about->gpus[0]);
-    al_draft_title(d, starved ? "starved by input" : "running inefficiently");
+    say_title(run, d, about, starved);
     say_subject(run, d, about);
     al_draft_message(d, "%s utilisation over %s (%u ticks under %s)", al_say_percent(mean).s, al_say_seconds(seconds).s,
                      count, al_say_percent(run->set->inefficient_utilization_below).s);
     say_device(d, &run->s->gpus[about->gpus[0]], mean);
     say_holder(run, d, about);
-    say_io(run, d, &about->host, starved);
+    say_io(run, d, &about->host, starved && !al_looks_starve(&about->look, run->set));
     say_rank(run, d, about);
-    if (starved) {
+    bool looked = al_draft_look(run, d, &about->look);
+    d->news = looked && !state->looked && t->open;
+    state->looked = looked;
+    if (looked && al_draft_look_advice(d, &about->look)) {
+        // it tells the cause itself
+    } else if (starved) {
         al_draft_considered(d, "Running inefficiently without input in the way: excluded by the I/O wait.");
         al_draft_advice(d, "Put the data on faster or local storage, use fewer and larger files, read ahead "
                            "(num_workers, prefetch_factor), or keep it in the page cache.");
@@ -439,7 +459,8 @@ static void judge(struct al_run *run, struct al_track *t, struct about *about)
             al_run_too_little(run, t, "a phase in which the GPU may idle has only just ended");
         return; // what is open stays as it is until it is over
     }
-    settle_cause(state, &about->host, run->set, t->open != NULL);
+    al_run_look(run, about->gpus, about->gpu_count, &about->look);
+    settle_cause(state, about, run->set, t->open != NULL);
     raise(run, t, about, state->starved);
 }
 

@@ -29,6 +29,12 @@
     X(inefficient, clear_ticks, COUNT, 3, 1, 100000, "consecutive ticks above the clear limit that end it")            \
     X(inefficient, io_wait_above, RATIO, 0.05, 0, 1, "I/O wait of a process that makes it starved by input")           \
     X(inefficient, pressure_above, RATIO, 0.10, 0, 1, "I/O pressure of the node that backs blocked threads")           \
+    X(stacks, enabled, BOOL, 1, 0, 1, "look at the Python stacks of processes whose GPU idles")                        \
+    X(stacks, rate, PER_SECOND, 10, 1, 100, "samples a second of such a look")                                         \
+    X(stacks, length, SECONDS, 3, 1, 60, "time that a look takes")                                                     \
+    X(stacks, every, SECONDS, 30, 5, 3600, "time between the begin of two looks while the finding lasts")              \
+    X(stacks, processes, COUNT, 64, 1, 256, "most processes that are looked at, DataLoader workers among them")        \
+    X(stacks, share_above, RATIO, 0.25, 0.05, 1, "share of samples from which a line or kind is told")                 \
     X(memory, enabled, BOOL, 1, 0, 1, "judge memory about to run out")                                                 \
     X(memory, used_above, RATIO, 0.90, 0, 1, "used share above which rising memory is reported")                       \
     X(memory, model_size, COUNT, 0, 0, 10000, "model size in billions of parameters; 0: not known, used_above holds")  \

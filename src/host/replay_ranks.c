@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a scenario or recording.
+// The ranks of a scenario or recording, and the looks at what they executed.
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -28,6 +28,15 @@ static int replay_fill(struct al_ranks *base, struct al_snapshot *s, int64_t now
             return AL_E_NOMEM;
         *to = r->at->ranks[i];
         for (int m = 0; m < AL_RANK_METRIC_COUNT; m++) // times of the source count from its start; 0 stays "no reading"
+            if (to->m[m].status == AL_STATUS_OK || to->m[m].status == AL_STATUS_STALE)
+                to->m[m].at_ns += r->start_ns;
+    }
+    for (uint32_t i = 0; i < r->at->look_count; i++) {
+        struct al_look *to = al_snapshot_add_look(s);
+        if (!to)
+            return AL_E_NOMEM;
+        *to = r->at->looks[i];
+        for (int m = 0; m < AL_LOOK_METRIC_COUNT; m++)
             if (to->m[m].status == AL_STATUS_OK || to->m[m].status == AL_STATUS_STALE)
                 to->m[m].at_ns += r->start_ns;
     }

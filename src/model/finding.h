@@ -19,7 +19,7 @@ struct al_evidence {
     char source[24];    // "nvml", "procfs", "config" ...
 };
 
-#define AL_EVIDENCE_MAX 10
+#define AL_EVIDENCE_MAX 14
 
 struct al_finding {
     const char *rule;   // "inefficient", static
@@ -34,7 +34,7 @@ struct al_finding {
     int64_t began_ns, ended_ns, updated_ns; // monotonic; ended 0 while it lasts
     int64_t began_realtime_ns;
     char title[96];     // a few words: "memory about to run out"
-    char message[320];  // one line with the numbers
+    char message[480];  // one line with the numbers
     char considered[240]; // what else it could be, and why not
     char advice[320];   // what to do
     struct al_evidence evidence[AL_EVIDENCE_MAX];

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "model/look.h"
 #include "model/node.h"
 #include "model/process.h"
 #include "model/rank.h"
@@ -34,6 +35,13 @@ static const struct al_metric_info rank_metrics[AL_RANK_METRIC_COUNT] = {
 #undef X
 };
 const struct al_metric_info *const al_rank_metric_table = rank_metrics;
+
+static const struct al_metric_info look_metrics[AL_LOOK_METRIC_COUNT] = {
+#define X(id, name, unit, kind, help) {#id, name, AL_UNIT_##unit, AL_KIND_##kind, 0, "a look", "all", help},
+    AL_LOOK_METRICS(X)
+#undef X
+};
+const struct al_metric_info *const al_look_metric_table = look_metrics;
 
 int al_gpu_metric_find(const char *name) {
     for (int i = 0; i < AL_GPU_METRIC_COUNT; i++)

@@ -16,6 +16,7 @@ struct al_snapshot *al_snapshot_free(struct al_snapshot *s) {
         free(s->procs);
         free(s->rows);
         free(s->ranks);
+        free(s->looks);
         free(s);
     }
     return NULL;
@@ -28,10 +29,12 @@ void al_snapshot_clear(struct al_snapshot *s) {
     s->procs = kept.procs;
     s->rows = kept.rows;
     s->ranks = kept.ranks;
+    s->looks = kept.looks;
     s->gpu_cap = kept.gpu_cap;
     s->proc_cap = kept.proc_cap;
     s->row_cap = kept.row_cap;
     s->rank_cap = kept.rank_cap;
+    s->look_cap = kept.look_cap;
 }
 
 // Makes room for `count` entries; false when memory is out.
@@ -88,11 +91,19 @@ struct al_rank *al_snapshot_add_rank(struct al_snapshot *s) {
     return rank;
 }
 
+struct al_look *al_snapshot_add_look(struct al_snapshot *s) {
+    struct al_look *look = add((void **)&s->looks, &s->look_cap, &s->look_count, sizeof *s->looks);
+    if (look)
+        look->rank = -1;
+    return look;
+}
+
 int al_snapshot_copy(struct al_snapshot *to, const struct al_snapshot *from) {
     if (!reserve((void **)&to->gpus, &to->gpu_cap, from->gpu_count, sizeof *to->gpus) ||
         !reserve((void **)&to->procs, &to->proc_cap, from->proc_count, sizeof *to->procs) ||
         !reserve((void **)&to->rows, &to->row_cap, from->row_count, sizeof *to->rows) ||
-        !reserve((void **)&to->ranks, &to->rank_cap, from->rank_count, sizeof *to->ranks))
+        !reserve((void **)&to->ranks, &to->rank_cap, from->rank_count, sizeof *to->ranks) ||
+        !reserve((void **)&to->looks, &to->look_cap, from->look_count, sizeof *to->looks))
         return AL_E_NOMEM;
     struct al_snapshot kept = *to;
     *to = *from;
@@ -100,10 +111,12 @@ int al_snapshot_copy(struct al_snapshot *to, const struct al_snapshot *from) {
     to->procs = kept.procs;
     to->rows = kept.rows;
     to->ranks = kept.ranks;
+    to->looks = kept.looks;
     to->gpu_cap = kept.gpu_cap;
     to->proc_cap = kept.proc_cap;
     to->row_cap = kept.row_cap;
     to->rank_cap = kept.rank_cap;
+    to->look_cap = kept.look_cap;
     if (from->gpu_count)
         memcpy(to->gpus, from->gpus, from->gpu_count * sizeof *to->gpus);
     if (from->proc_count)
@@ -112,6 +125,8 @@ int al_snapshot_copy(struct al_snapshot *to, const struct al_snapshot *from) {
         memcpy(to->rows, from->rows, from->row_count * sizeof *to->rows);
     if (from->rank_count)
         memcpy(to->ranks, from->ranks, from->rank_count * sizeof *to->ranks);
+    if (from->look_count)
+        memcpy(to->looks, from->looks, from->look_count * sizeof *to->looks);
     return 0;
 }
 
@@ -137,6 +152,13 @@ static int by_job_and_rank(const void *a, const void *b) {
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+static int by_rank_and_pid(const void *a, const void *b) {
+    const struct al_look *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank > y->rank ? 1 : -1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
 // Backends hand their rows out in order as a rule; qsort would take memory and move kilobytes to find that out.
 static void sort(void *rows, uint32_t count, size_t size, int (*order)(const void *, const void *)) {
     const char *row = rows;
@@ -151,6 +173,7 @@ void al_snapshot_sort(struct al_snapshot *s) {
     sort(s->procs, s->proc_count, sizeof *s->procs, by_pid);
     sort(s->rows, s->row_count, sizeof *s->rows, by_gpu_and_pid);
     sort(s->ranks, s->rank_count, sizeof *s->ranks, by_job_and_rank);
+    sort(s->looks, s->look_count, sizeof *s->looks, by_rank_and_pid);
 }
 
 struct al_gpu *al_snapshot_gpu(const struct al_snapshot *s, const char *uuid) {
@@ -169,6 +192,13 @@ struct al_rank *al_snapshot_rank(const struct al_snapshot *s, pid_t pid) {
     for (uint32_t i = 0; i < s->rank_count; i++)
         if (s->ranks[i].pid == pid)
             return &s->ranks[i];
+    return NULL;
+}
+
+struct al_look *al_snapshot_look(const struct al_snapshot *s, pid_t pid) {
+    for (uint32_t i = 0; i < s->look_count; i++)
+        if (s->looks[i].pid == pid)
+            return &s->looks[i];
     return NULL;
 }
 

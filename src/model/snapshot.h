@@ -4,6 +4,7 @@
 #define AL_MODEL_SNAPSHOT_H
 
 #include "model/gpu.h"
+#include "model/look.h"
 #include "model/node.h"
 #include "model/process.h"
 #include "model/rank.h"
@@ -25,12 +26,14 @@ struct al_snapshot {
     struct al_proc_gpu *rows; // sorted by gpu, then pid
     uint32_t rank_count;
     struct al_rank *ranks;  // sorted by job, rank, pid
+    uint32_t look_count;
+    struct al_look *looks;  // sorted by rank, pid
 
     // A driver call that has not come back.
     char hung_call[64];     // "" when none
     int64_t hung_since_ns;
 
-    uint32_t gpu_cap, proc_cap, row_cap, rank_cap;
+    uint32_t gpu_cap, proc_cap, row_cap, rank_cap, look_cap;
 };
 
 struct al_snapshot *al_snapshot_new(void);
@@ -42,6 +45,7 @@ struct al_gpu *al_snapshot_add_gpu(struct al_snapshot *s);
 struct al_proc *al_snapshot_add_proc(struct al_snapshot *s);
 struct al_proc_gpu *al_snapshot_add_row(struct al_snapshot *s);
 struct al_rank *al_snapshot_add_rank(struct al_snapshot *s);
+struct al_look *al_snapshot_add_look(struct al_snapshot *s);
 int al_snapshot_copy(struct al_snapshot *to, const struct al_snapshot *from);
 void al_snapshot_sort(struct al_snapshot *s);
 
@@ -49,6 +53,7 @@ struct al_gpu *al_snapshot_gpu(const struct al_snapshot *s, const char *uuid);
 // Needs procs sorted by pid (al_snapshot_sort).
 struct al_proc *al_snapshot_proc(const struct al_snapshot *s, pid_t pid);
 struct al_rank *al_snapshot_rank(const struct al_snapshot *s, pid_t pid);
+struct al_look *al_snapshot_look(const struct al_snapshot *s, pid_t pid);
 // Sum of a process's memory over all devices; status tells when nothing is known.
 struct al_value al_snapshot_proc_memory(const struct al_snapshot *s, pid_t pid);
 

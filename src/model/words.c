@@ -5,6 +5,7 @@
 
 #include "model/attr.h"
 #include "model/finding.h"
+#include "model/look.h"
 #include "model/process.h"
 #include "model/rank.h"
 #include "model/status.h"
@@ -30,6 +31,16 @@ static const char *const part_words[] = {
     AL_PHASES(X)
 #undef X
     "between_steps"};
+static const char *const look_words[] = {
+#define X(id, word, does) word,
+    AL_LOOK_KINDS(X)
+#undef X
+};
+static const char *const look_does[] = {
+#define X(id, word, does) does,
+    AL_LOOK_KINDS(X)
+#undef X
+};
 static const char *const role_words[] = {"unknown", "launcher", "rank", "worker", "engine", "notebook", "other"};
 static const char *const level_words[] = {"info", "warning", "critical"};
 static const char *const confidence_words[] = {"low", "medium", "high"};
@@ -97,6 +108,12 @@ int al_attr_find(const char *name) {
 }
 const char *al_rank_phase_word(uint32_t phase) {
     return phase < COUNT(part_words) ? part_words[phase] : NULL;
+}
+const char *al_look_kind_word(uint32_t kind) {
+    return word_of(look_words, COUNT(look_words), kind);
+}
+const char *al_look_kind_does(uint32_t kind) {
+    return word_of(look_does, COUNT(look_does), kind);
 }
 int al_rank_phase_from_word(const char *word) {
     return find_word(part_words, COUNT(part_words), word);

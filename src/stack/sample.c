@@ -167,6 +167,9 @@ static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned
     *out = (struct al_stack_thread){.id = t->id, .tstate = t->address, .tid = slot->tid, .interp = interp->id};
     out->holds_gil = s->found.layout.free_threaded ? AL_STACK_UNKNOWN : tristate(holds);
     out->main = slot->tid == s->pid;
+    out->status = AL_STACK_LEFT_OUT;
+    if ((what & AL_STACK_MAIN_ONLY) && !out->main)
+        return 0;
     if (what & AL_STACK_STATE)
         fill_state(s, slot, t, interp, out);
     if (what & AL_STACK_NAMES) {
@@ -176,7 +179,6 @@ static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned
     bool wanted = !(what & AL_STACK_GIL_ONLY) || holds;
     if ((what & AL_STACK_BUSY_ONLY) && out->idle == AL_STACK_YES && out->waits_gil != AL_STACK_YES && !holds)
         wanted = false;
-    out->status = AL_STACK_LEFT_OUT;
     if (!wanted)
         return 0;
     s->counts.threads++;

@@ -21,6 +21,7 @@ enum al_stack_what {
     AL_STACK_BUSY_ONLY = 1
         << 2, // idle threads are listed without frames (implies STATE); who waits for the GIL is not idle
     AL_STACK_NAMES = 1 << 3, // thread names as Python gives them, else the system's
+    AL_STACK_MAIN_ONLY = 1 << 5, // the process's first thread alone
     AL_STACK_TASKS = 1 << 4, // kept for asyncio's chain of tasks (3.14 on): ignored so far
 };
 

@@ -65,6 +65,8 @@ double evidence(const struct al_finding *f, const char *name); // NaN when it is
 void assert_has_at(const char *text, const char *part, const char *file, int line);
 
 int engine_suite(void);
+int frames_suite(void);
+int look_suite(void);
 int settings_suite(void);
 int inefficient_suite(void);
 int inefficient_ranks_suite(void);
