@@ -14,6 +14,7 @@
     X(elf_memory)                                                                                                      \
     X(elf_end)                                                                                                         \
     X(dwarf_begin_elf)                                                                                                 \
+    X(dwarf_setalt)                                                                                                    \
     X(dwarf_end)                                                                                                       \
     X(dwarf_getcfi)                                                                                                    \
     X(dwarf_getcfi_elf)                                                                                                \

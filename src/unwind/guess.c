@@ -64,8 +64,9 @@ static uint64_t stub_target(struct al_unwind *u, uint64_t stub) {
 // How well `address` fits as the place where the function that begins at `start` returns to: 0 not at all, 3 best.
 static int fit(struct al_unwind *u, uint64_t address, uint64_t start) {
     const struct al_code_area *area = al_objects_find(&u->objects, address - 1);
-    if (!area || !area->dso || address == area->start)
+    if (!area || address == area->start)
         return 0;
+    bool of_object = area->dso != NULL;
     struct al_known *k = (struct al_known *)al_known_get(u, address - 1); // the table is u's own
     if (!k)
         return 0;
@@ -75,7 +76,7 @@ static int fit(struct al_unwind *u, uint64_t address, uint64_t start) {
         if (behind)
             k->target = behind;
     }
-    if (k->call == AL_CALL_NONE || (!k->rule && !k->outermost))
+    if (k->call == AL_CALL_NONE || (of_object && !k->rule && !k->outermost))
         return 0;
     return k->call == AL_CALL_INDIRECT ? 2 : start && k->target == start ? 3 : 1;
 }
@@ -106,18 +107,39 @@ bool al_guess_cfa(struct al_unwind *u, const struct al_known *k, const struct al
     return *ret_cfa > regs->value[AL_REG_SP];
 }
 
-// Code made at run time, or assembly without tables: by its frame pointer if that leads to a return address.
-bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs) {
-    uint64_t fp = regs->value[AL_REG_FP], sp = regs->value[AL_REG_SP], at, pc, saved;
-    if (al_reg_known(regs, AL_REG_FP) && fp >= sp && fp % 8 == 0 && al_copy_u64(&u->copy, fp, &saved) &&
-        al_copy_u64(&u->copy, fp + 8, &pc) && al_objects_find(&u->objects, pc - 1)) {
-        regs->value[AL_REG_FP] = saved;
-        regs->value[AL_REG_SP] = fp + 16;
-        regs->value[AL_REG_PC] = pc;
-        return true;
-    }
-    if (!find_return(u, sp, k->start, &at) || !al_copy_u64(&u->copy, at, &pc))
+// Whether a function begins by making a frame pointer.
+static bool keeps_frame_pointer(struct al_unwind *u, uint64_t start) {
+    unsigned char b[16];
+    if (!start || !al_memory_get(&u->memory, start, b, sizeof b))
         return false;
+#if defined __aarch64__
+    unsigned at = al_u32(b) == 0xd503233f || (al_u32(b) & 0xffffff3f) == 0xd503241f ? 4 : 0; // paciasp, bti
+    return (al_u32(b + at) & 0xffc07fff) == 0xa9807bfd;                                      // stp x29, x30, [sp, #-n]!
+#else
+    unsigned at = memcmp(b, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0; // endbr64
+    return b[at] == 0x55 && (memcmp(b + at + 1, "\x48\x89\xe5", 3) == 0 || memcmp(b + at + 1, "\x48\x8b\xec", 3) == 0);
+#endif
+}
+
+static bool by_frame_pointer(struct al_unwind *u, const struct al_known *k, struct al_regs *regs) {
+    uint64_t fp = regs->value[AL_REG_FP], pc, saved;
+    if (!al_reg_known(regs, AL_REG_FP) || fp < regs->value[AL_REG_SP] || fp % 8 != 0 || !al_copy_u64(&u->copy, fp, &saved) ||
+        !al_copy_u64(&u->copy, fp + 8, &pc) || !fit(u, pc, k->start))
+        return false;
+    regs->value[AL_REG_FP] = saved;
+    regs->value[AL_REG_SP] = fp + 16;
+    regs->value[AL_REG_PC] = pc;
+    return true;
+}
+
+// Code made at run time, or assembly without tables. A frame pointer is believed first where the function makes one, or
+// where that cannot be seen; else the words on the stack are.
+bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs) {
+    uint64_t at, pc;
+    if ((!k->start || keeps_frame_pointer(u, k->start)) && by_frame_pointer(u, k, regs))
+        return true;
+    if (!find_return(u, regs->value[AL_REG_SP], k->start, &at) || !al_copy_u64(&u->copy, at, &pc))
+        return by_frame_pointer(u, k, regs);
     regs->value[AL_REG_SP] = at + 8;
     regs->value[AL_REG_PC] = pc;
     return true;

@@ -7,10 +7,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "unwind/parts.h"
 
 #define RAW_MOST 4096u
-#define READ_AGAIN_NS (1 * AL_NS_PER_S)
+#define READ_AGAIN_NS AL_NS_PER_S
 
 static uint32_t slot_of(const struct al_unwind *u, uint64_t address) {
     uint32_t at = (uint32_t)((address * 0x9e3779b97f4a7c15ULL) >> 32) & (u->known_cap - 1);
@@ -68,15 +69,39 @@ static int name_it(struct al_unwind *u, struct al_known *k, struct al_dso *d) {
         // One name a function, where its beginning is known, so that its samples come together.
         snprintf(name, sizeof name, "0x%" PRIx64, (k->start ? k->start : k->address) - d->bias);
     }
-    return al_texts_add(&u->texts, name, d->path, "", 0, &k->symbol);
+    const char *file;
+    int line = 0;
+    if (!al_dso_line(&u->objects, d, k->address - d->bias, &file, &line))
+        return al_texts_add(&u->texts, name, d->path, "", 0, &k->symbol);
+    return al_texts_add(&u->texts, name, d->path, file, line, &k->symbol);
+}
+
+// Code made at run time: what a perf map says of it.
+static int name_by_map(struct al_unwind *u, struct al_known *k, bool mapped) {
+    char name[RAW_MOST];
+    int64_t now = al_monotonic_ns();
+    bool changed = false;
+    if (!u->perf_map_ns || now - u->perf_map_ns > READ_AGAIN_NS) {
+        u->perf_map_ns = now;
+        (void)al_perf_map_read(&u->perf_map, u->procfs, u->pid, &changed);
+        if (changed)
+            al_known_clear(u); // others had no name yet
+    }
+    const struct al_perf_entry *e = al_perf_map_find(&u->perf_map, k->address);
+    if (!e) {
+        k->kind = AL_UNWIND_UNKNOWN;
+        return al_texts_add(&u->texts, mapped ? "[code made at run time]" : "[unknown]", "", "", 0, &k->symbol);
+    }
+    k->kind = AL_UNWIND_NAMED;
+    k->start = e->start;
+    (void)al_str_copy_n(name, sizeof name, u->perf_map.text + e->name, e->length);
+    return al_texts_add(&u->texts, name, "", "", 0, &k->symbol);
 }
 
 static int find_out(struct al_unwind *u, struct al_known *k) {
     const struct al_code_area *area = al_objects_find(&u->objects, k->address);
-    if (!area || !area->dso) {
-        k->kind = AL_UNWIND_UNKNOWN;
-        return al_texts_add(&u->texts, area ? "[code made at run time]" : "[unknown]", "", "", 0, &k->symbol);
-    }
+    if (!area || !area->dso)
+        return name_by_map(u, k, area != NULL);
     uint32_t rule;
     struct al_cfi *cfi = al_dso_cfi(&u->objects, area->dso);
     k->kind = AL_UNWIND_CODE;
@@ -86,14 +111,18 @@ static int find_out(struct al_unwind *u, struct al_known *k) {
     return error == AL_E_NOMEM ? error : name_it(u, k, area->dso);
 }
 
-// A library may have been loaded since the mappings were read, or one unloaded and another put there.
-static void read_again(struct al_unwind *u) {
+void al_known_refresh(struct al_unwind *u, int64_t older_than_ns) {
     int64_t now = al_monotonic_ns();
-    bool changed;
-    if (now - u->read_ns < READ_AGAIN_NS)
+    bool moved = false, renamed = false;
+    if (now - u->read_ns < older_than_ns)
         return;
     u->read_ns = now;
-    if (al_objects_read(&u->objects, &changed) == 0 && changed)
+    (void)al_objects_read(&u->objects, &moved);
+    if (u->perf_map_ns) { // some code had no object
+        u->perf_map_ns = now;
+        (void)al_perf_map_read(&u->perf_map, u->procfs, u->pid, &renamed);
+    }
+    if (moved || renamed)
         al_known_clear(u);
 }
 
@@ -108,7 +137,7 @@ const struct al_known *al_known_get(struct al_unwind *u, uint64_t address) {
     if (u->known_count >= AL_KNOWN_MOST)
         al_known_clear(u);
     if (!al_objects_find(&u->objects, address))
-        read_again(u);
+        al_known_refresh(u, READ_AGAIN_NS); // a library may have been loaded since
     if (2 * (u->known_count + 1) > u->known_cap && !grow(u))
         return NULL;
     struct al_known k = {.address = address};

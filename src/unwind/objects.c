@@ -2,13 +2,8 @@
 #include "unwind/objects.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -68,9 +63,10 @@ static bool read_headers(struct al_dso *d, const struct al_memory *m) {
     return biased;
 }
 
-static void dso_free(struct al_dso *d) {
+static void dso_free(const struct al_objects *o, struct al_dso *d) {
     if (!d)
         return;
+    al_lines_free(o, d->lines);
     al_cfi_close(&d->cfi);
     al_symbols_free(&d->symbols);
     free(d->path);
@@ -80,7 +76,7 @@ static void dso_free(struct al_dso *d) {
 static struct al_dso *dso_new(const struct al_objects *o, const struct al_area *area, const char *path) {
     struct al_dso *d = calloc(1, sizeof *d);
     if (!d || !(d->path = strdup(path))) {
-        dso_free(d);
+        dso_free(o, d);
         return NULL;
     }
     d->inode = area->inode;
@@ -92,7 +88,7 @@ static struct al_dso *dso_new(const struct al_objects *o, const struct al_area *
         d->path[strlen(path) - strlen(DELETED)] = '\0';
     }
     if (!read_headers(d, o->memory)) {
-        dso_free(d);
+        dso_free(o, d);
         return NULL;
     }
     return d;
@@ -119,7 +115,7 @@ static int object_of(struct al_objects *o, const struct al_area *first, const ch
         uint32_t cap = o->cap ? 2 * o->cap : 64;
         struct al_dso **more = realloc(o->list, cap * sizeof(struct al_dso *));
         if (!more) {
-            dso_free(*ret);
+            dso_free(o, *ret);
             return AL_E_NOMEM;
         }
         o->list = more;
@@ -143,33 +139,24 @@ static int add_area(struct al_objects *o, const struct al_area *area, struct al_
     return 0;
 }
 
-static bool drop_unused(struct al_objects *o) {
+static void drop_unused(struct al_objects *o) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < o->count; i++) {
         if (o->list[i]->used)
             o->list[kept++] = o->list[i];
         else
-            dso_free(o->list[i]);
+            dso_free(o, o->list[i]);
     }
-    bool dropped = kept < o->count;
     o->count = kept;
-    return dropped;
 }
 
-int al_objects_read(struct al_objects *o, bool *ret_changed) {
-    struct al_areas areas;
-    *ret_changed = false;
-    int error = al_areas_read(&areas, o->procfs, o->pid);
-    if (error)
-        return error;
-    o->areas_count = 0;
-    for (uint32_t i = 0; i < o->count; i++)
-        o->list[i]->used = false;
+static int take_areas(struct al_objects *o, const struct al_areas *list) {
+    int error = 0;
     const struct al_area *first = NULL; // the mapping of the current file's beginning
     struct al_dso *dso = NULL;
-    for (size_t i = 0; i < areas.count && !error; i++) {
-        const struct al_area *area = &areas.list[i];
-        const char *path = al_area_path(&areas, area);
+    for (size_t i = 0; i < list->count && !error; i++) {
+        const struct al_area *area = &list->list[i];
+        const char *path = al_area_path(list, area);
         bool vdso = strcmp(path, VDSO) == 0;
         if ((area->inode && area->offset == 0) || vdso) {
             first = area;
@@ -178,13 +165,40 @@ int al_objects_read(struct al_objects *o, bool *ret_changed) {
         if (!area->executable)
             continue;
         bool of_first = first && (area->inode || vdso) && area->inode == first->inode &&
-                        strcmp(path, al_area_path(&areas, first)) == 0;
+                        strcmp(path, al_area_path(list, first)) == 0;
         if (of_first && !dso)
             error = object_of(o, first, path, &dso);
         if (!error)
             error = add_area(o, area, of_first ? dso : NULL);
     }
-    *ret_changed = drop_unused(o);
+    return error;
+}
+
+static bool same_areas(const struct al_code_area *a, uint32_t a_count, const struct al_code_area *b, uint32_t b_count) {
+    if (a_count != b_count)
+        return false;
+    for (uint32_t i = 0; i < a_count; i++)
+        if (a[i].start != b[i].start || a[i].end != b[i].end || a[i].dso != b[i].dso)
+            return false;
+    return true;
+}
+
+int al_objects_read(struct al_objects *o, bool *ret_changed) {
+    struct al_areas areas;
+    struct al_code_area *old = o->areas;
+    uint32_t old_count = o->areas_count;
+    *ret_changed = false;
+    int error = al_areas_read(&areas, o->procfs, o->pid);
+    if (error)
+        return error;
+    o->areas = NULL;
+    o->areas_count = o->areas_cap = 0;
+    for (uint32_t i = 0; i < o->count; i++)
+        o->list[i]->used = false;
+    error = take_areas(o, &areas);
+    *ret_changed = !same_areas(old, old_count, o->areas, o->areas_count);
+    drop_unused(o);
+    free(old);
     al_areas_free(&areas);
     return error;
 }
@@ -203,7 +217,7 @@ const struct al_code_area *al_objects_find(const struct al_objects *o, uint64_t 
 
 void al_objects_free(struct al_objects *o) {
     for (uint32_t i = 0; i < o->count; i++)
-        dso_free(o->list[i]);
+        dso_free(o, o->list[i]);
     free(o->list);
     free(o->areas);
     o->list = NULL;
@@ -218,45 +232,4 @@ struct al_cfi *al_dso_cfi(const struct al_objects *o, struct al_dso *d) {
                                                   d->frames_segment_end) == 0;
     }
     return d->cfi_ok ? &d->cfi : NULL;
-}
-
-static bool is_it(const struct al_dso *d, int fd) {
-    struct stat st;
-    unsigned char id[AL_BUILD_ID_MOST];
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        return false;
-    struct al_bytes b = {fd, NULL, (uint64_t)st.st_size};
-    uint32_t length = al_bytes_build_id(&b, id, sizeof id);
-    if (length && d->build_id_len)
-        return length == d->build_id_len && memcmp(id, d->build_id, length) == 0;
-    return st.st_ino == d->inode;
-}
-
-int al_dso_open_file(const struct al_objects *o, const struct al_dso *d) {
-    char path[4352];
-    int fd = -1;
-    if (!d->deleted && d->path[0] == '/') {
-        snprintf(path, sizeof path, "%s/%d/root%s", o->procfs, (int)o->pid, d->path);
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd >= 0 && is_it(d, fd))
-            return fd;
-        if (fd >= 0)
-            close(fd);
-    }
-    snprintf(path, sizeof path, "%s/%d/map_files/%" PRIx64 "-%" PRIx64, o->procfs, (int)o->pid, d->header, d->first_end);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && !is_it(d, fd)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-const struct al_symbols *al_dso_symbols(const struct al_objects *o, struct al_dso *d) {
-    if (!d->symbols_tried) {
-        d->symbols_tried = true;
-        int fd = al_dso_open_file(o, d);
-        d->symbols_ok = fd >= 0 && al_symbols_open(&d->symbols, fd) == 0;
-    }
-    return d->symbols_ok ? &d->symbols : NULL;
 }

@@ -19,9 +19,10 @@ struct al_dso {
     unsigned char build_id[AL_BUILD_ID_MOST];
     uint32_t build_id_len;
     bool deleted, vdso, used; // used: seen in the last reading of the mappings
-    bool cfi_tried, cfi_ok, symbols_tried, symbols_ok;
+    bool cfi_tried, cfi_ok, symbols_tried, symbols_ok, lines_tried;
     struct al_cfi cfi;
     struct al_symbols symbols;
+    struct al_lines *lines; // lines.c
 };
 
 struct al_code_area {
@@ -40,14 +41,22 @@ struct al_objects {
     uint32_t areas_count, areas_cap;
 };
 
-// Reads the mappings. *ret_changed: something that was known has gone, so that what was kept by address is void.
+// Reads the mappings. *ret_changed: where code is has changed, so that what was kept by address is void.
 int al_objects_read(struct al_objects *o, bool *ret_changed); // AL_E_GONE, AL_E_DENIED, AL_E_NOMEM
 const struct al_code_area *al_objects_find(const struct al_objects *o, uint64_t address); // NULL: no code there
 void al_objects_free(struct al_objects *o);
 // NULL: it has none that can be used.
 struct al_cfi *al_dso_cfi(const struct al_objects *o, struct al_dso *d);
 const struct al_symbols *al_dso_symbols(const struct al_objects *o, struct al_dso *d);
-// Its file, held to its build id (or inode); -1.
-int al_dso_open_file(const struct al_objects *o, const struct al_dso *d);
+
+// files.c: its file, and the one with its debugging information, held to its build id (or inode). False: none.
+bool al_dso_open_file(const struct al_objects *o, const struct al_dso *d, struct al_bytes *ret);
+bool al_dso_open_debug(const struct al_objects *o, const struct al_dso *d, const struct al_bytes *file, struct al_bytes *ret);
+// The file of that build id in the folders for debugging information, of the target's root and of this one.
+bool al_debug_by_id(const struct al_objects *o, const unsigned char *id, uint32_t length, struct al_bytes *ret);
+
+// lines.c: source file (its pointer is good while d lives) and line of an address of the file. False: not known.
+bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line);
+void al_lines_free(const struct al_objects *o, struct al_lines *l);
 
 #endif

@@ -4,6 +4,7 @@
 #define AL_UNWIND_PARTS_H
 
 #include "unwind/objects.h"
+#include "unwind/perfmap.h"
 #include "unwind/texts.h"
 
 #define AL_KNOWN_MOST (1u << 20) // instructions that are kept; then all are forgotten
@@ -32,7 +33,8 @@ struct al_unwind {
     struct al_texts texts;
     struct al_known *known; // a hash table
     uint32_t known_count, known_cap;
-    int64_t read_ns; // when the mappings were read
+    struct al_perf_map perf_map;
+    int64_t read_ns, perf_map_ns; // when the mappings and the perf map were read
     struct al_unwind_frame frames[AL_UNWIND_DEPTH_MOST];
     struct al_unwind_counts counts;
     struct al_copy copy;
@@ -41,11 +43,15 @@ struct al_unwind {
 // known.c: NULL: out of memory. The pointer is good until the next call.
 const struct al_known *al_known_get(struct al_unwind *u, uint64_t address);
 void al_known_clear(struct al_unwind *u);
+// Reads the mappings again where that is some time ago.
+void al_known_refresh(struct al_unwind *u, int64_t older_than_ns);
 
 // guess.c: a frame whose registers do not suffice. See there for how.
 // The CFA of the function `k` (with a rule) by the return address on its stack; false: nothing fits.
 bool al_guess_cfa(struct al_unwind *u, const struct al_known *k, const struct al_regs *regs, uint64_t *ret_cfa);
 // Makes *regs the caller's of a function without a rule.
 bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs);
+
+#define AL_READ_AGAIN_NS 5000000000LL // mappings: a library unloaded and another one put there
 
 #endif

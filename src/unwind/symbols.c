@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -48,24 +47,35 @@ static int add(struct drafts *d, const Elf64_Sym *s, bool second) {
     return 0;
 }
 
-// Adds a table's functions; names: where its strings are.
-static int add_table(struct drafts *d, const struct al_bytes *b, uint32_t type, bool second, struct al_names *names) {
+void al_bytes_close(struct al_bytes *b) {
+    if (b->size && b->fd >= 0)
+        close(b->fd);
+    else if (b->size)
+        free(b->data);
+    *b = (struct al_bytes){.fd = -1};
+}
+
+bool al_symbol_table(const struct al_bytes *b, uint32_t type, struct al_symbol_table *ret) {
     Elf64_Shdr table, texts;
-    if (!al_bytes_section(b, type, NULL, &table, &texts) || table.sh_type == SHT_NOBITS || texts.sh_type != SHT_STRTAB)
-        return AL_E_FORMAT;
+    if (!b->size || !al_bytes_section(b, type, NULL, &table, &texts) || texts.sh_type != SHT_STRTAB)
+        return false;
+    *ret = (struct al_symbol_table){*b, table.sh_offset, table.sh_size / sizeof(Elf64_Sym), texts.sh_offset, texts.sh_size};
+    return true;
+}
+
+static int add_table(struct drafts *d, const struct al_symbol_table *t, bool second) {
     Elf64_Sym *block = malloc(BLOCK * sizeof *block);
     int error = block ? 0 : AL_E_NOMEM;
-    for (uint64_t at = 0; at + sizeof *block <= table.sh_size && !error;) {
-        uint64_t left = (table.sh_size - at) / sizeof *block, count = left < BLOCK ? left : BLOCK;
-        if (!al_bytes_read(b, table.sh_offset + at, block, count * sizeof *block))
+    for (uint64_t at = 0; at < t->count && !error;) {
+        uint64_t count = t->count - at < BLOCK ? t->count - at : BLOCK;
+        if (!al_bytes_read(&t->from, t->at + at * sizeof *block, block, count * sizeof *block))
             break;
         for (uint64_t i = 0; i < count && !error; i++)
             if (is_code(&block[i]))
                 error = add(d, &block[i], second);
-        at += count * sizeof *block;
+        at += count;
     }
     free(block);
-    *names = (struct al_names){*b, texts.sh_offset, texts.sh_size};
     return error;
 }
 
@@ -89,34 +99,24 @@ static int keep(struct al_symbols *s, struct drafts *d) {
     return 0;
 }
 
-int al_symbols_open(struct al_symbols *s, int fd) {
+int al_symbols_open(struct al_symbols *s, const struct al_symbol_table *first, const struct al_symbol_table *second) {
     struct drafts d = {0};
-    struct stat st;
-    *s = (struct al_symbols){0};
-    if (fstat(fd, &st) != 0 || st.st_size < 0) {
-        close(fd);
-        return AL_E_FORMAT;
-    }
-    struct al_bytes b = {fd, NULL, (uint64_t)st.st_size};
-    int error = add_table(&d, &b, SHT_SYMTAB, false, &s->names[0]);
-    if (error == AL_E_FORMAT)
-        error = add_table(&d, &b, SHT_DYNSYM, false, &s->names[0]);
+    *s = (struct al_symbols){.tables = {*first, *second}};
+    int error = 0;
+    for (int i = 0; i < 2 && !error; i++)
+        if (s->tables[i].from.size)
+            error = add_table(&d, &s->tables[i], i);
     if (!error)
         error = d.count ? keep(s, &d) : AL_E_FORMAT;
     free(d.list);
-    if (error) {
-        close(fd);
-        *s = (struct al_symbols){0};
-    }
+    if (error)
+        al_symbols_free(s);
     return error;
 }
 
 void al_symbols_free(struct al_symbols *s) {
-    for (int i = 0; i < 2; i++) {
-        if (s->names[i].size && s->names[i].from.fd >= 0)
-            close(s->names[i].from.fd);
-        free(s->names[i].from.data);
-    }
+    for (int i = 0; i < 2; i++)
+        al_bytes_close(&s->tables[i].from);
     free(s->list);
     *s = (struct al_symbols){0};
 }
@@ -139,12 +139,12 @@ const struct al_symbol *al_symbols_find(const struct al_symbols *s, uint64_t add
 }
 
 bool al_symbols_name(const struct al_symbols *s, const struct al_symbol *symbol, char *out, size_t size) {
-    const struct al_names *n = &s->names[symbol->second];
-    if (symbol->name >= n->size || size < 2)
+    const struct al_symbol_table *t = &s->tables[symbol->second];
+    if (symbol->name >= t->names_size || size < 2)
         return false;
-    uint64_t left = n->size - symbol->name;
+    uint64_t left = t->names_size - symbol->name;
     size_t length = left < size - 1 ? (size_t)left : size - 1;
-    if (!al_bytes_read(&n->from, n->at + symbol->name, out, length))
+    if (!al_bytes_read(&t->from, t->names + symbol->name, out, length))
         return false;
     out[length] = '\0';
     return out[0] != '\0';

@@ -28,21 +28,25 @@ struct al_symbol {
     uint32_t name : 31, second : 1; // in which string table
 };
 
-struct al_names {
-    struct al_bytes from;
-    uint64_t at, size;
+struct al_symbol_table {
+    struct al_bytes from; // size 0: no table
+    uint64_t at, count;   // Elf64_Sym
+    uint64_t names, names_size;
 };
 
 struct al_symbols {
     struct al_symbol *list; // by address, one an address
     uint32_t count;
-    struct al_names names[2];
+    struct al_symbol_table tables[2];
 };
 
 #define AL_SYMBOLS_MOST 20000000u // of one file
 
-// Takes over fd, also when it fails. AL_E_FORMAT: no usable table; AL_E_NOMEM.
-int al_symbols_open(struct al_symbols *s, int fd);
+void al_bytes_close(struct al_bytes *b);
+// The table of a type (SHT_SYMTAB, SHT_DYNSYM), which may be empty of functions. False: there is none.
+bool al_symbol_table(const struct al_bytes *b, uint32_t type, struct al_symbol_table *ret);
+// Takes over both tables' bytes, also when it fails. AL_E_FORMAT: no functions; AL_E_NOMEM.
+int al_symbols_open(struct al_symbols *s, const struct al_symbol_table *first, const struct al_symbol_table *second);
 void al_symbols_free(struct al_symbols *s);
 // The function at an address of the file; NULL: none.
 const struct al_symbol *al_symbols_find(const struct al_symbols *s, uint64_t address);

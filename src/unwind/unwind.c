@@ -61,6 +61,7 @@ void al_unwind_free(struct al_unwind *u) {
     al_objects_free(&u->objects);
     al_rules_free(&u->rules);
     al_texts_free(&u->texts);
+    al_perf_map_free(&u->perf_map);
     free(u->known);
     free(u);
 }
@@ -70,7 +71,8 @@ struct walk {
     uint32_t count;
     unsigned switches;
     bool exact;   // the instruction is where it stands, not behind a call
-    bool guessed; // how this frame was found
+    bool guess;   // how this frame was found
+    bool guessed; // this frame or one within it
 };
 
 // A tail-call interpreter is entered by a function of the usual name: both are one run of it.
@@ -98,7 +100,7 @@ static enum al_step go_up(struct al_unwind *u, struct walk *w, const struct al_k
             return AL_STEP_FAILS;
         next = w->regs;
         step = al_rule_step(&u->rules, rule, cfa, &next, &u->copy);
-        w->guessed = true;
+        w->guess = w->guessed = true;
     }
     if (step != AL_STEP_OK)
         return step;
@@ -116,13 +118,14 @@ static enum al_step go_up(struct al_unwind *u, struct walk *w, const struct al_k
 
 static enum al_step step_from(struct al_unwind *u, struct walk *w, const struct al_known *k) {
     struct al_known own = *k; // guesses look up others, which may move it
+    w->guess = false;
     if (own.rule)
         return go_up(u, w, &own);
     if (own.outermost)
         return AL_STEP_END;
     if (!al_guess_caller(u, &own, &w->regs))
         return AL_STEP_FAILS;
-    w->guessed = true;
+    w->guess = w->guessed = true;
     w->exact = false;
     return AL_STEP_OK;
 }
@@ -134,6 +137,7 @@ int al_unwind_thread(struct al_unwind *u, const struct al_unwind_input *in, stru
     for (unsigned i = 0; i < AL_REG_COUNT; i++)
         w.regs.value[i] = in->regs[i];
     w.regs.known = in->known | 1ULL << AL_REG_PC | 1ULL << AL_REG_SP;
+    al_known_refresh(u, AL_READ_AGAIN_NS);
     al_copy_init(&u->copy, in, in->stopped ? &u->memory : NULL);
     while (step == AL_STEP_OK && w.count < AL_UNWIND_DEPTH_MOST) {
         uint64_t pc = w.regs.value[AL_REG_PC];
@@ -145,8 +149,8 @@ int al_unwind_thread(struct al_unwind *u, const struct al_unwind_input *in, stru
         if (!k)
             return AL_E_NOMEM;
         if (!w.count || !same_run(&last, k))
-            u->frames[w.count++] = (struct al_unwind_frame){pc, k->symbol, k->kind, w.guessed};
-        u->counts.guessed += w.guessed;
+            u->frames[w.count++] = (struct al_unwind_frame){pc, k->symbol, k->kind, w.guess};
+        u->counts.guessed += w.guess;
         last = *k;
         step = step_from(u, &w, &last);
     }

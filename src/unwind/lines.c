@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source lines of objects that have DWARF, in their own file or a separate one. The sections are read, not mapped, and only
+// when they are of a size that is worth it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/objects.h"
+
+#define DEBUG_MOST (256u << 20) // bytes of all debugging sections, unpacked
+#define SECTIONS_MOST 65000u
+#define UNITS_MOST 20000u
+
+struct al_lines {
+    struct al_bytes file, alt_file;
+    Elf *elf, *alt_elf;
+    Dwarf *dwarf, *alt;
+};
+
+// Bytes that libdw will hold; UINT64_MAX: not worth it, or a lie.
+static uint64_t debug_size(const struct al_bytes *b) {
+    Elf64_Ehdr h;
+    Elf64_Shdr names, s;
+    uint64_t total = 0;
+    bool info = false;
+    if (!al_bytes_read(b, 0, &h, sizeof h) || h.e_shnum > SECTIONS_MOST || h.e_shentsize != sizeof s ||
+        h.e_shstrndx >= h.e_shnum || !al_bytes_read(b, h.e_shoff + h.e_shstrndx * sizeof s, &names, sizeof names))
+        return UINT64_MAX;
+    for (unsigned i = 0; i < h.e_shnum; i++) {
+        char name[8] = "";
+        Elf64_Chdr packed;
+        if (!al_bytes_read(b, h.e_shoff + i * sizeof s, &s, sizeof s))
+            return UINT64_MAX;
+        (void)al_bytes_read(b, names.sh_offset + s.sh_name, name, 7);
+        if (s.sh_type == SHT_NOBITS || (memcmp(name, ".debug_", 7) != 0 && memcmp(name, ".zdebug", 7) != 0))
+            continue;
+        if (name[1] == 'z') // an older way of packing, without a size that can be looked at first
+            return UINT64_MAX;
+        uint64_t size = s.sh_size;
+        if (s.sh_flags & SHF_COMPRESSED)
+            size += al_bytes_read(b, s.sh_offset, &packed, sizeof packed) ? packed.ch_size : DEBUG_MOST;
+        if (size > DEBUG_MOST || (total += size) > DEBUG_MOST)
+            return UINT64_MAX;
+        info = true;
+    }
+    return info ? total : UINT64_MAX;
+}
+
+static bool has_info(const struct al_bytes *b) {
+    Elf64_Shdr s;
+    return al_bytes_section(b, SHT_PROGBITS, ".debug_info", &s, NULL) && debug_size(b) != UINT64_MAX;
+}
+
+static Dwarf *open_dwarf(const struct al_elfutils *e, const struct al_bytes *b, Elf **ret_elf) {
+    *ret_elf = e->elf_begin(b->fd, ELF_C_READ, NULL);
+    return *ret_elf ? e->dwarf_begin_elf(*ret_elf, DWARF_C_READ, NULL) : NULL;
+}
+
+// What several files share (dwz) lies in a further one. libdw would open whatever path the file tells: it is found here,
+// by its build id alone. False: there is one, and it is not to be had.
+static bool open_alt(const struct al_objects *o, struct al_lines *l) {
+    Elf64_Shdr s;
+    char link[512];
+    if (!al_bytes_section(&l->file, SHT_PROGBITS, ".gnu_debugaltlink", &s, NULL))
+        return true;
+    if (s.sh_size >= sizeof link || !al_bytes_read(&l->file, s.sh_offset, link, s.sh_size))
+        return false;
+    link[s.sh_size] = '\0';
+    size_t id = strlen(link) + 1;
+    if (id >= s.sh_size || !al_debug_by_id(o, (unsigned char *)link + id, (uint32_t)(s.sh_size - id), &l->alt_file))
+        return false;
+    if (debug_size(&l->alt_file) != UINT64_MAX)
+        l->alt = open_dwarf(o->e, &l->alt_file, &l->alt_elf);
+    if (l->alt)
+        o->e->dwarf_setalt(l->dwarf, l->alt);
+    return l->alt != NULL;
+}
+
+static struct al_lines *lines_open(const struct al_objects *o, const struct al_dso *d) {
+    struct al_lines *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    struct al_bytes own = {.fd = -1};
+    bool file = al_dso_open_file(o, d, &own);
+    if (file && has_info(&own)) {
+        l->file = own;
+    } else {
+        if (!al_dso_open_debug(o, d, &own, &l->file))
+            l->file = (struct al_bytes){.fd = -1};
+        al_bytes_close(&own);
+    }
+    if (l->file.size && has_info(&l->file))
+        l->dwarf = open_dwarf(o->e, &l->file, &l->elf);
+    if (l->dwarf && open_alt(o, l))
+        return l;
+    al_lines_free(o, l);
+    return NULL;
+}
+
+void al_lines_free(const struct al_objects *o, struct al_lines *l) {
+    if (!l)
+        return;
+    if (l->dwarf)
+        (void)o->e->dwarf_end(l->dwarf);
+    if (l->alt)
+        (void)o->e->dwarf_end(l->alt);
+    if (l->elf)
+        (void)o->e->elf_end(l->elf);
+    if (l->alt_elf)
+        (void)o->e->elf_end(l->alt_elf);
+    al_bytes_close(&l->file);
+    al_bytes_close(&l->alt_file);
+    free(l);
+}
+
+// By the table of addresses; compilers that write none leave each unit's own ranges.
+static Dwarf_Die *unit_of(const struct al_elfutils *e, Dwarf *dwarf, uint64_t address, Dwarf_Die *ret) {
+    if (e->dwarf_addrdie(dwarf, address, ret))
+        return ret;
+    Dwarf_Off at = 0, next;
+    size_t header;
+    for (unsigned i = 0; i < UNITS_MOST && e->dwarf_nextcu(dwarf, at, &next, &header, NULL, NULL, NULL) == 0; i++) {
+        if (e->dwarf_offdie(dwarf, at + header, ret) && e->dwarf_haspc(ret, address) == 1)
+            return ret;
+        if (next <= at)
+            return NULL;
+        at = next;
+    }
+    return NULL;
+}
+
+bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
+    if (!d->lines_tried) {
+        d->lines_tried = true;
+        d->lines = d->vdso ? NULL : lines_open(o, d);
+    }
+    if (!d->lines)
+        return false;
+    Dwarf_Die unit;
+    Dwarf_Line *line = unit_of(o->e, d->lines->dwarf, address, &unit) ? o->e->dwarf_getsrc_die(&unit, address) : NULL;
+    *ret_file = line ? o->e->dwarf_linesrc(line, NULL, NULL) : NULL;
+    return *ret_file && o->e->dwarf_lineno(line, ret_line) == 0 && *ret_line > 0;
+}
