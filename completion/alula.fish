@@ -93,6 +93,10 @@ complete -c alula -n '__alula_is stacks' -s w -l whole
 complete -c alula -n '__alula_is stacks' -l rows -x
 complete -c alula -n '__alula_is stacks' -l sort -x -a 'self total self-time total-time name difference'
 complete -c alula -n '__alula_is dump' -l all-ranks
+complete -c alula -n '__alula_is dump' -s n -l native
+complete -c alula -n '__alula_is dump' -l native-all
+complete -c alula -n '__alula_is dump' -l blocking
+complete -c alula -n '__alula_is dump' -l nonblocking
 complete -c alula -n '__alula_is dump' -l brief
 complete -c alula -n '__alula_is run' -l soak -x
 complete -c alula -n '__alula_is run' -l nvtx

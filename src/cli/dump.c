@@ -11,7 +11,7 @@
 #define TRIES 20
 #define RESTARTS 3
 
-enum { OPT_JSON = 1, OPT_TREE, OPT_DEPTH, OPT_ALL_RANKS, OPT_BRIEF };
+enum { OPT_JSON = 1, OPT_TREE, OPT_DEPTH, OPT_ALL_RANKS, OPT_BRIEF, OPT_NATIVE_ALL, OPT_BLOCKING, OPT_NONBLOCKING };
 
 static const char usage[] =
     "Usage: alula dump [OPTION]... PID\n"
@@ -24,6 +24,10 @@ static const char usage[] =
     "      --all-ranks      the whole job, and first in what its ranks differ: which wait where, which is elsewhere; without a\n"
     "                       PID the job of the only alula run\n"
     "      --brief          with --all-ranks: the differences alone, without each process's stacks\n"
+    "  -n, --native         with native frames (C, C++, CUDA's host side) where Python called them; the interpreter's own are left\n"
+    "                       out; needs libdw (elfutils)\n"
+    "      --native-all     the interpreter's own, too\n"
+    "      --blocking       stop each thread for the moment in which it is read; without it nothing is stopped (--nonblocking)\n"
     "  -p, --pid PID        the process, as py-spy writes it\n"
     "      --depth N        frames a thread, the innermost ones (1024)\n"
     "      --json           as JSON; unknown is null\n"
@@ -35,6 +39,7 @@ static const char usage[] =
     "Examples:\n"
     "  alula dump 4242\n"
     "  alula dump --tree 4242\n"
+    "  alula dump --native 4242\n"
     "  alula dump --all-ranks --brief 4242\n"
     "  alula dump --json 4242 | jq '.processes[].threads[] | select(.holds_gil) | .frames[0]'\n"
     "\n"
@@ -49,6 +54,10 @@ static const struct option options[] = {
     {"pid", required_argument, NULL, 'p'},
     {"all-ranks", no_argument, NULL, OPT_ALL_RANKS},
     {"brief", no_argument, NULL, OPT_BRIEF},
+    {"native", no_argument, NULL, 'n'},
+    {"native-all", no_argument, NULL, OPT_NATIVE_ALL},
+    {"blocking", no_argument, NULL, OPT_BLOCKING},
+    {"nonblocking", no_argument, NULL, OPT_NONBLOCKING},
     {"depth", required_argument, NULL, OPT_DEPTH},
     {"no-cmdline", no_argument, NULL, AL_OPT_NO_CMDLINE},
     {"help", no_argument, NULL, 'h'},
@@ -58,8 +67,9 @@ static const struct option options[] = {
 struct dump {
     enum al_stacks_reach reach;
     struct al_stack_settings settings;
+    struct al_native_settings native;
     pid_t pid;
-    bool json, no_cmdline, help, all_ranks, brief;
+    bool json, no_cmdline, help, all_ranks, brief, with_native;
     uint32_t printed;
     int error; // the first one
 };
@@ -77,6 +87,10 @@ static int take(struct dump *d, int option) {
     case OPT_TREE: d->reach = AL_STACKS_JOB; return 0;
     case OPT_ALL_RANKS: d->all_ranks = true; return 0;
     case OPT_BRIEF: d->brief = true; return 0;
+    case 'n': d->with_native = true; return 0;
+    case OPT_NATIVE_ALL: d->with_native = d->native.all = true; return 0;
+    case OPT_BLOCKING: d->native.blocking = true; return 0;
+    case OPT_NONBLOCKING: d->native.blocking = false; return 0;
     case 'p':
         d->pid = al_stacks_pid(optarg);
         return d->pid ? 0 : refuse("dump: --pid takes a process id, as in alula dump --pid 4242");
@@ -93,7 +107,7 @@ static int take(struct dump *d, int option) {
 
 static int parse(struct dump *d, int argc, char **argv) {
     int option, result = 0;
-    while (!result && !d->help && (option = getopt_long(argc, argv, "sp:h", options, NULL)) != -1)
+    while (!result && !d->help && (option = getopt_long(argc, argv, "snp:h", options, NULL)) != -1)
         result = take(d, option);
     if (result || d->help)
         return result;
@@ -144,6 +158,18 @@ int al_dump_read(const struct al_stack_settings *settings, struct al_stack **s, 
     return result;
 }
 
+static void print(struct dump *d, struct al_dump *out, struct al_stack *s, struct al_buf *b) {
+    struct al_dump_native native = {0};
+    d->native.python = !d->with_native;
+    int result = s && (d->with_native || d->native.blocking) ? al_dump_native_add(&native, out, s, &d->native) : 0;
+    d->error = d->error ? d->error : result;
+    if (d->json)
+        al_dump_json(b, out);
+    else if (s)
+        al_dump_text(b, out);
+    al_dump_native_free(&native);
+}
+
 static void dump_one(struct dump *d, const struct al_stacks_who *who, const struct al_stacks_process *p, struct al_buf *b) {
     struct al_stack *s = NULL;
     struct al_stack_error error = {""};
@@ -157,13 +183,9 @@ static void dump_one(struct dump *d, const struct al_stacks_who *who, const stru
         out.error = error.text;
     }
     out.stack = s;
-    if (d->json) {
-        al_buf_str(b, d->printed++ ? ", " : "");
-        al_dump_json(b, &out);
-    } else if (s) {
-        al_buf_str(b, d->printed++ ? "\n" : "");
-        al_dump_text(b, &out);
-    }
+    if (d->json || s)
+        al_buf_str(b, !d->printed++ ? "" : d->json ? ", " : "\n");
+    print(d, &out, s, b);
     al_stack_free(s);
 }
 
@@ -179,7 +201,7 @@ static int finish(const struct dump *d, struct al_buf *b, int result, const char
     return status ? status : al_error_exit_status(result ? result : d->error);
 }
 
-static void print_member(struct dump *d, const struct al_dump_member *m, struct al_buf *b) {
+static void print_member(struct dump *d, struct al_dump_member *m, struct al_buf *b) {
     if (m->result && !m->told)
         return;
     if (m->result) {
@@ -188,13 +210,11 @@ static void print_member(struct dump *d, const struct al_dump_member *m, struct 
     }
     if (d->brief)
         return;
-    if (d->json) {
+    if (d->json)
         al_buf_str(b, d->printed++ ? ", " : "");
-        al_dump_json(b, &m->dump);
-    } else if (m->stack) {
+    else if (m->stack)
         al_buf_char(b, '\n');
-        al_dump_text(b, &m->dump);
-    }
+    print(d, &m->dump, m->stack, b);
 }
 
 static int dump_job(struct dump *d) {

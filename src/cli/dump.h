@@ -7,6 +7,7 @@
 #include "cli/stacks.h"
 #include "model/rank.h"
 #include "stack/differ.h"
+#include "unwind/native.h"
 
 struct al_dump {
     const struct al_stacks_process *process;
@@ -19,6 +20,16 @@ struct al_dump {
 // A sample of all threads; those that moved are read again. out->process is set by the caller. With *s NULL the process is opened;
 // on an error it is NULL again and the reason stands in *error.
 int al_dump_read(const struct al_stack_settings *settings, struct al_stack **s, struct al_dump *out, struct al_stack_error *error);
+
+struct al_dump_native {
+    struct al_native *native;
+    struct al_stack_sample sample;
+    struct al_stack_thread *threads;
+};
+// Puts native frames among those of d's sample, as far as they fit, or stops each thread while it is read once more. d->sample is
+// *out's from then on. What cannot be had is said on stderr; on an error d is as it was. Free *out in both cases, after printing.
+int al_dump_native_add(struct al_dump_native *out, struct al_dump *d, struct al_stack *stack, const struct al_native_settings *settings);
+void al_dump_native_free(struct al_dump_native *out);
 
 void al_dump_text(struct al_buf *b, const struct al_dump *d);
 void al_dump_json(struct al_buf *b, const struct al_dump *d);

@@ -19,9 +19,27 @@ static const char *state_words(const struct al_stack_thread *t) {
     return t->idle == AL_STACK_YES ? "idle" : t->idle == AL_STACK_NO ? "running" : "state not known";
 }
 
+static const char *const NATIVE_KEYS[] = {NULL, "merged", "part", "absent", "unfit"};
+
+static void native_text(struct al_buf *b, const struct al_stack_code *c, const struct al_stack_frame *f) {
+    const char *base = c ? strrchr(c->filename, '/') : NULL;
+    al_buf_str(b, "native ");
+    al_term_string(b, c ? c->name : "?");
+    if (c && *c->filename) {
+        al_buf_str(b, " (");
+        al_term_string(b, base && base[1] ? base + 1 : c->filename);
+        al_buf_char(b, ')');
+    }
+    al_buf_str(b, f->guessed ? "  (guessed)\n" : "\n");
+}
+
 static void frame_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
     const struct al_stack_code *c = al_stack_code(s, f->code);
     al_buf_str(b, "    ");
+    if (f->kind == AL_STACK_NATIVE) {
+        native_text(b, c, f);
+        return;
+    }
     if (f->kind == AL_STACK_TASK) {
         al_buf_str(b, "task ");
         al_term_string(b, c ? c->name : "?");
@@ -57,8 +75,14 @@ static void thread_text(struct al_buf *b, const struct al_stack *s, const struct
         al_buf_str(b, "    (its frames could not be read)\n");
     else if (t->status == AL_STACK_EMPTY)
         al_buf_str(b, "    (runs no Python code)\n");
+    if (t->native == AL_STACK_NATIVE_ABSENT)
+        al_buf_str(b, "    (Python only: no picture of its registers could be had)\n");
+    else if (t->native == AL_STACK_NATIVE_UNFIT)
+        al_buf_str(b, "    (Python only: its native frames did not fit, it moved between the two readings)\n");
     for (uint32_t i = 0; i < t->count; i++)
         frame_text(b, s, &t->frames[i]);
+    if (t->native == AL_STACK_NATIVE_PART)
+        al_buf_str(b, "    (native frames further out are missing)\n");
     if (t->truncated)
         al_buf_str(b, "    (deeper than --depth: outer frames are missing)\n");
 }
@@ -96,10 +120,23 @@ static void three(struct al_buf *b, const char *name, uint8_t value) {
     al_buf_printf(b, "\"%s\": %s", name, value == AL_STACK_YES ? "true" : value == AL_STACK_NO ? "false" : "null");
 }
 
+static void native_json(struct al_buf *b, const struct al_stack_code *c, const struct al_stack_frame *f) {
+    al_buf_str(b, "{\"kind\": \"native\", ");
+    text(b, "object", c ? c->filename : NULL);
+    al_buf_str(b, ", ");
+    text(b, "symbol", c ? c->name : NULL);
+    // As text: numbers of JSON have 53 bits in many readers.
+    al_buf_printf(b, ", \"address\": \"0x%llx\", \"guessed\": %s}", (unsigned long long)f->address, f->guessed ? "true" : "false");
+}
+
 static void frame_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
     const struct al_stack_code *c = al_stack_code(s, f->code);
+    if (f->kind == AL_STACK_NATIVE) {
+        native_json(b, c, f);
+        return;
+    }
     al_buf_char(b, '{');
-    text(b, "kind", f->kind == AL_STACK_TASK ? "task" : f->kind == AL_STACK_NATIVE ? "native" : "python");
+    text(b, "kind", f->kind == AL_STACK_TASK ? "task" : "python");
     al_buf_str(b, ", ");
     text(b, "file", c ? c->filename : NULL);
     al_buf_str(b, ", ");
@@ -135,8 +172,9 @@ static void thread_json(struct al_buf *b, const struct al_stack *s, const struct
     three(b, "holds_gil", t->holds_gil);
     al_buf_str(b, ", ");
     three(b, "waits_for_gil", t->waits_gil);
-    al_buf_printf(b, ", \"status\": \"%s\", \"truncated\": %s, \"frames\": [", STATUS_KEYS[t->status],
-                  t->truncated ? "true" : "false");
+    al_buf_printf(b, ", \"status\": \"%s\", \"truncated\": %s, ", STATUS_KEYS[t->status], t->truncated ? "true" : "false");
+    text(b, "native", NATIVE_KEYS[t->native]);
+    al_buf_str(b, ", \"frames\": [");
     for (uint32_t i = 0; i < t->count; i++) {
         al_buf_str(b, i ? ", " : "");
         frame_json(b, s, &t->frames[i]);

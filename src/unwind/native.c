@@ -69,7 +69,7 @@ int al_native_open(pid_t pid, struct al_stack *stack, const struct al_native_set
     al_stack_get_info(stack, &n->info);
     n->object = strdup(n->info.object ? n->info.object : "");
     int result = n->object ? al_capture_open(pid, &capture, &n->capture, &n->ways, error) : AL_E_NOMEM;
-    if (!result && (result = al_unwind_open(pid, settings->procfs, &n->unwind, &other)) != 0)
+    if (!result && !settings->python && (result = al_unwind_open(pid, settings->procfs, &n->unwind, &other)) != 0)
         *error = other;
     if (result) {
         al_native_free(n);
@@ -139,6 +139,22 @@ static struct symbol *symbol_of(struct al_native *n, uint32_t number) {
     return s->code == AL_STACK_NO_CODE ? NULL : s;
 }
 
+static bool is_libc(const char *object) {
+    const char *base = strrchr(object, '/');
+    base = base ? base + 1 : object;
+    return al_str_starts(base, "libc.so") || al_str_starts(base, "libc-") || al_str_starts(base, "libpthread") ||
+           al_str_starts(base, "ld-") || al_str_starts(base, "libc.musl");
+}
+
+// Further out than all Python, the C library starts the program or the thread; its functions often have no names.
+static void hide_start(struct al_native *n, const struct al_unwind_stack *u) {
+    for (uint32_t i = u->count; i-- > 0 && n->kinds[i] < AL_MERGE_LOOP && !n->all;) {
+        const struct al_unwind_symbol *s = al_unwind_symbol(n->unwind, u->frames[i].symbol);
+        if (s && is_libc(s->object))
+            n->kinds[i] = AL_MERGE_HIDDEN;
+    }
+}
+
 static int kinds_of(struct al_native *n, const struct al_unwind_stack *u, uint32_t python) {
     uint32_t cap = u->count + python;
     if (cap > n->order_cap) {
@@ -160,6 +176,7 @@ static int kinds_of(struct al_native *n, const struct al_unwind_stack *u, uint32
         const struct al_unwind_symbol *name = al_unwind_symbol(n->unwind, u->frames[i].symbol);
         n->kinds[i] = name && al_str_starts(name->name, "_TAIL_CALL_") ? AL_MERGE_LOOP_PART : AL_MERGE_LOOP;
     }
+    hide_start(n, u);
     return 0;
 }
 
@@ -189,16 +206,17 @@ static int fill(struct al_native *n, struct slot *slot, const struct al_unwind_s
     return 0;
 }
 
-// From 3.11 on the loop keeps the address of the next bytecode across its calls, so that it lies in a register or on the
-// stack: a picture without it was made elsewhere in the program than Python was read at.
-static bool pinned(const struct al_unwind_input *in, uint64_t instr) {
+// Across its calls the loop keeps the address of the next bytecode (before 3.11, where that is not known here, of its frame),
+// so that it lies in a register or on the stack: a picture without it was made elsewhere in the program than Python was read at.
+static bool pinned(const struct al_native *n, const struct al_unwind_input *in, const struct al_stack_frame *f) {
+    uint64_t from = n->info.version >= PIN_FROM ? f->instr : f->address, near = n->info.version >= PIN_FROM ? PIN_NEAR : 0;
     for (unsigned i = 0; i < AL_UNWIND_REGS; i++)
-        if ((in->known >> i & 1) && in->regs[i] - instr <= PIN_NEAR)
+        if ((in->known >> i & 1) && in->regs[i] - from <= near)
             return true;
     for (size_t i = 0; i + 8 <= in->size && i < PIN_BYTES; i += 8) {
         uint64_t word;
         memcpy(&word, in->stack + i, 8);
-        if (word - instr <= PIN_NEAR)
+        if (word - from <= near)
             return true;
     }
     return false;
@@ -248,16 +266,14 @@ static int take(struct al_native *n, size_t i, enum al_native_when when, struct 
     }
     if (result || status == AL_CAPTURE_NOTHING)
         return result;
-    slot->native = AL_STACK_NATIVE_UNFIT;
-    if (t->status != AL_STACK_OK || !t->count)
+    slot->native = n->unwind ? AL_STACK_NATIVE_UNFIT : AL_STACK_NATIVE_NONE;
+    if (t->status != AL_STACK_OK || !t->count || !n->unwind)
         return 0;
-    if (n->info.version >= PIN_FROM && t->frames[0].instr) {
-        bool fits = pinned(&in, t->frames[0].instr);
-        n->counts.pinned += fits;
-        n->counts.unpinned += !fits;
-        if (!fits && status == AL_CAPTURE_RUNNING)
-            return 0;
-    }
+    bool fits = pinned(n, &in, &t->frames[0]);
+    n->counts.pinned += fits;
+    n->counts.unpinned += !fits;
+    if (!fits && status == AL_CAPTURE_RUNNING)
+        return 0;
     result = merge(n, slot, &in, t);
     if (result || status != AL_CAPTURE_ASLEEP)
         return result;
@@ -287,7 +303,7 @@ int al_native_thread(struct al_native *n, const struct al_stack_sample *sample, 
     int result = 0;
     for (int tries = when == AL_NATIVE_AWAIT && !same ? TRIES : same ? 0 : 1; tries > 0 && !result; tries--) {
         result = take(n, i, when, slot, ret);
-        if (slot->native == AL_STACK_NATIVE_MERGED || slot->native == AL_STACK_NATIVE_PART)
+        if (slot->native == AL_STACK_NATIVE_MERGED || slot->native == AL_STACK_NATIVE_PART || slot->native == AL_STACK_NATIVE_NONE)
             break;
     }
     slot->cpu_ns = ret->cpu_ns;
@@ -295,7 +311,7 @@ int al_native_thread(struct al_native *n, const struct al_stack_sample *sample, 
     n->counts.kept += same;
     count(n, slot->native);
     ret->native = slot->native;
-    if (result || slot->native == AL_STACK_NATIVE_ABSENT || slot->native == AL_STACK_NATIVE_UNFIT)
+    if (result || (slot->native != AL_STACK_NATIVE_MERGED && slot->native != AL_STACK_NATIVE_PART))
         return result;
     ret->status = slot->status;
     ret->truncated = slot->truncated;
@@ -331,5 +347,6 @@ void al_native_release(struct al_native *n) {
 void al_native_get_counts(const struct al_native *n, struct al_native_counts *ret) {
     *ret = n->counts;
     al_capture_get_counts(n->capture, &ret->capture);
-    al_unwind_get_counts(n->unwind, &ret->unwind);
+    if (n->unwind)
+        al_unwind_get_counts(n->unwind, &ret->unwind);
 }

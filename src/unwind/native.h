@@ -12,6 +12,7 @@ struct al_native;
 
 struct al_native_settings {
     bool blocking; // stop each thread for the moment of its sample
+    bool python;   // with `blocking`: Python frames alone, nothing is unwound
     bool all;      // the interpreter's own frames, too
     double rate;   // pictures a second of running threads
     const char *procfs;

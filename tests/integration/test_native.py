@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""alula dump and alula profile with native frames (--native), and with threads stopped for their samples (--blocking)."""
+
+import ctypes.util
+import pathlib
+import time
+
+import pytest
+
+from interpreters import IDS, PATHS
+from test_dump import dumped, line_of, running
+
+needs_libdw = pytest.mark.skipif(not ctypes.util.find_library("dw"), reason="libdw (elfutils) is not installed")
+
+# Threads that wait and that run in C, and C functions that call Python back.
+PROGRAM = """
+import functools, hashlib, re, sys, threading, time, zlib
+
+LOCK = threading.Lock()
+LOCK.acquire()
+
+def sleeps():
+    time.sleep(1000)
+
+def locked():
+    LOCK.acquire()
+
+def hashes():
+    data = b"x" * (1 << 24)
+    while True:
+        hashlib.sha256(data).hexdigest()
+
+def zips():
+    data = bytes(range(256)) * 8000
+    while True:
+        zlib.compress(data, 6)
+
+def key(x):
+    time.sleep(0.5)
+    return x
+
+def sorts():
+    while True:
+        sorted([3, 1, 2], key=key)
+
+def reduces():
+    while True:
+        functools.reduce(lambda a, b: key(a), [1, 2, 3])
+
+def substitutes():
+    while True:
+        re.sub("a", lambda m: key("b"), "aaaa")
+
+def generate():
+    for i in range(1000):
+        yield key(i)
+
+def generates():
+    while True:
+        list(map(str, generate()))
+
+for work in (sleeps, locked, hashes, zips, sorts, reduces, substitutes, generates):
+    threading.Thread(target=work, name=work.__name__, daemon=True).start()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "native.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def native(thread):
+    return [frame["symbol"] for frame in thread["frames"] if frame["kind"] == "native"]
+
+
+def inner_native(thread):
+    """Innermost frames up to the first of Python."""
+    found = []
+    for frame in thread["frames"]:
+        if frame["kind"] != "native":
+            break
+        found.append(frame)
+    return found
+
+
+def python(thread):
+    return [frame["function"] for frame in thread["frames"] if frame["kind"] == "python"]
+
+
+def in_zlib(threads):
+    return any("libz" in frame["object"] or "deflate" in frame["symbol"] for frame in inner_native(threads["zips"]))
+
+
+def in_hash(threads):
+    return any("crypto" in frame["object"] or "sha" in frame["symbol"].lower() for frame in inner_native(threads["hashes"]))
+
+
+def settled(alula, pid, *options):
+    """Threads by name, in a dump in which all are merged and those that run are in C: they also take the GIL and memory."""
+    for _ in range(20):
+        (found,) = dumped(alula, "--native", *options, pid)
+        threads = {thread["name"]: thread for thread in found["threads"]}
+        if all(thread["native"] == "merged" for thread in threads.values()) and in_zlib(threads) and in_hash(threads):
+            return threads
+        time.sleep(0.1)
+    return threads
+
+
+@needs_libdw
+@pytest.mark.parametrize("options", [[], ["--blocking"]], ids=["nonblocking", "blocking"])
+@pytest.mark.parametrize("interpreter", PATHS, ids=IDS)
+def test_native_frames_of_all_kinds_of_threads(alula, program, interpreter, options):
+    with running(interpreter, program) as process:
+        time.sleep(0.3)
+        threads = settled(alula, process.pid, *options)
+    how = {name: thread["native"] for name, thread in threads.items()}
+    assert set(how.values()) == {"merged"}, how
+    for name in ("sleeps", "sorts", "reduces", "substitutes", "generates"):
+        assert any("nanosleep" in frame["symbol"] or "select" in frame["symbol"] for frame in inner_native(threads[name])), threads[name]
+    assert any("read" in frame["symbol"] for frame in inner_native(threads["MainThread"]))
+    assert in_zlib(threads) and in_hash(threads)
+    assert inner_native(threads["locked"])
+    # Python's frames are all there, in their order.
+    assert python(threads["sorts"])[:2] == ["key", "sorts"] and python(threads["substitutes"])[:2] == ["key", "<lambda>"]
+    assert python(threads["reduces"])[:3] == ["key", "<lambda>", "reduces"]
+    assert python(threads["generates"])[:3] == ["key", "generate", "generates"]
+    for thread in threads.values():
+        assert thread["status"] == "ok"
+        assert not [name for name in native(thread) if name.startswith(("_Py", "Py_", "PyObject_", "PyEval_"))]
+        assert native(thread).count("start_thread") == 0
+
+
+@needs_libdw
+def test_text_and_the_interpreters_own(alula, program, tmp_path):
+    with running("/usr/bin/python3", program) as process:
+        time.sleep(0.3)
+        text = alula("dump", "--native", process.pid).stdout
+        every = settled(alula, process.pid, "--native-all")
+        plain = alula("dump", "--json", process.pid).stdout
+        at = line_of(program, "time.sleep(1000)")
+    assert "nanosleep (libc" in text and f"{program}:{at} sleeps\n" in text
+    block = text.split('"sleeps"')[1].split("thread")[0].splitlines()
+    assert block[1].startswith("    native ") and "sleeps" in block[2]
+    assert any("_PyEval" in name or "Py" in name for name in native(every["sleeps"]))
+    assert '"native": null' in plain and '"kind": "native"' not in plain
+
+
+@pytest.mark.parametrize("interpreter", PATHS, ids=IDS)
+def test_blocking_alone_has_python_frames_and_lets_all_go_on(alula, program, interpreter):
+    with running(interpreter, program) as process:
+        time.sleep(0.3)
+        (found,) = dumped(alula, "--blocking", process.pid)
+        threads = {thread["name"]: thread for thread in found["threads"]}
+        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")]
+    assert all(thread["status"] == "ok" and not native(thread) for thread in threads.values())
+    assert python(threads["hashes"])[0] == "hashes" and python(threads["sorts"])[:2] == ["key", "sorts"]
+    assert set(states) <= {"R", "S"}
