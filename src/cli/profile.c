@@ -21,6 +21,7 @@ enum { OPT_QUIET = 1 };
 
 static const char usage[] =
     "Usage: alula profile [OPTION]... -o FILE PID\n"
+    "       alula profile [OPTION]... -o FILE -- COMMAND [ARGUMENT]...\n"
     "Samples the Python stacks of a process for a while and writes how often each was met. The process is not stopped, and\n"
     "nothing is loaded into it. CPython 3.8 to 3.15. Ends at --duration, with the process, or at Ctrl-C; what it has is kept.\n"
     "\n"
@@ -42,16 +43,21 @@ static const char usage[] =
     "      --quiet          no figures on stderr at the end\n"
     "      --help           this text\n"
     "\n"
+    "With a COMMAND it is started, sampled from its first moment, and alula ends with its exit status; where it is no Python\n"
+    "itself (bash, uv run), the Python below it is sampled. A --duration that is over does not end it.\n"
+    "\n"
     "Stacks of which a part could not be read are kept, with [moved while it was read], [not readable] or [too deep] in the\n"
     "place of what is missing. How many those are, and what the sampling cost, is told at the end.\n"
     "\n"
     "Examples:\n"
     "  alula profile -o train.folded --duration 30s 4242\n"
     "  alula profile -o job.speedscope.json --tree --idle --duration 10s 4242\n"
+    "  alula profile -o start.json -- python train.py --epochs 1\n"
     "  alula profile -o - --gil -d 5s 4242 | flamegraph.pl > gil.svg\n"
     "\n"
     "Exit status: 0; 1 the file could not be written, or an interpreter that alula does not know; 2 bad option; 4 no\n"
-    "permission; 5 no such process; 6 not a Python process.\n";
+    "permission; 5 no such process; 6 not a Python process. With a COMMAND its own, as long as that is not 0; 127 it was not\n"
+    "found, 126 it cannot be executed.\n";
 
 static const struct option options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -122,9 +128,13 @@ static int parse(struct al_profiling *p, int argc, char **argv) {
         result = take(p, option);
     if (result || p->help)
         return result;
-    if (!p->pid && argc - optind == 1)
+    if (optind < argc && optind > 1 && strcmp(argv[optind - 1], "--") == 0 && argv[optind - 1] != p->output)
+        p->argv = argv + optind;
+    if (p->argv && p->pid)
+        return refuse("either a --pid or a command");
+    if (!p->argv && !p->pid && argc - optind == 1)
         p->pid = al_stacks_pid(argv[optind++]);
-    if (!p->pid || optind != argc)
+    if (!p->argv && (!p->pid || optind != argc))
         return refuse("name one process by its PID, as in alula profile -o out.folded 4242");
     if (!p->output || !*p->output)
         return refuse("say with -o where the profile goes, as in -o out.folded");
@@ -220,7 +230,7 @@ static void say(const struct al_profiling *p) {
     al_cli_error("profile: %.1f s, %llu samples at %g a second of %u process%s: %llu stacks of %u threads%s", wall,
                  (unsigned long long)p->ticks, p->rate, (unsigned)count, count == 1 ? "" : "es",
                  (unsigned long long)al_profile_samples(p->profile), (unsigned)al_profile_tracks(p->profile),
-                 p->all_ended ? "; the process has ended" : "");
+                 p->all_ended ? p->launched ? "; the command has ended" : "; the process has ended" : "");
     al_cli_error("profile: own cost %.2f %% of a core, %.1f us a stack; moved while read %.3f %%, not readable %.3f %%, "
                  "degraded frames %llu, too deep %llu; left out: %llu samples that came late, %llu without a list of threads",
                  wall > 0 ? cpu / wall / 1e7 : 0, c.threads ? cpu / 1e3 / (double)c.threads : 0, share(c.unstable, c.threads),
@@ -229,28 +239,62 @@ static void say(const struct al_profiling *p) {
     if (!al_profile_samples(p->profile) && !p->idle)
         al_cli_error("profile: no thread was seen %s: --idle also counts those that sleep or wait",
                      p->gil ? "with the GIL" : "running");
+    if (p->wrapped)
+        al_cli_error("profile: %s is no Python: the processes below it were sampled", p->argv[0]);
+    else if (p->launched && p->reach == AL_STACKS_ONE && !p->job.ended && al_profiling_has_new(p))
+        al_cli_error("profile: processes below it were not sampled: --subprocesses");
 }
 
-static int profile(struct al_profiling *p) {
-    int fd = STDOUT_FILENO;
-    p->profile = al_profile_new();
-    int result = p->profile ? al_profiling_open(p) : AL_E_NOMEM;
-    if (result)
-        return result;
-    if (strcmp(p->output, "-") != 0)
-        fd = open(p->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); // cut when it is written
-    if (fd < 0) {
+// *ret_fresh: there was no such file before. It is cut when it is written.
+static int open_output(const struct al_profiling *p, bool *ret_fresh) {
+    *ret_fresh = false;
+    if (strcmp(p->output, "-") == 0)
+        return STDOUT_FILENO;
+    int fd = open(p->output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    *ret_fresh = fd >= 0;
+    if (fd < 0)
+        fd = open(p->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
         al_cli_error("profile: %s: %s", p->output, strerror(errno));
-        return AL_E_IO;
-    }
-    al_cli_signals();
-    result = al_profiling_sample(p);
+    return fd;
+}
+
+static int sample_and_write(struct al_profiling *p, int fd) {
+    int result = al_profiling_sample(p);
     if (result)
         al_cli_error("profile: %s; what there is is written", al_error_text(result));
     int written = write_out(p, fd);
     if (!p->quiet)
         say(p);
     return result ? result : written;
+}
+
+static int profile_command(struct al_profiling *p) {
+    bool fresh;
+    int fd = open_output(p, &fresh);
+    if (fd < 0)
+        return al_error_exit_status(AL_E_IO);
+    int status = al_profiling_start(p), result = status ? AL_E_NOENT : al_profiling_await(p);
+    if (!result)
+        result = sample_and_write(p, fd);
+    else if (fresh)
+        (void)unlink(p->output);
+    return status ? status : al_profiling_end(p, al_error_exit_status(result));
+}
+
+static int profile(struct al_profiling *p) {
+    bool fresh;
+    p->profile = al_profile_new();
+    if (p->argv && p->profile)
+        return profile_command(p);
+    int result = p->profile ? al_profiling_open(p) : AL_E_NOMEM;
+    if (result)
+        return al_error_exit_status(result);
+    int fd = open_output(p, &fresh);
+    if (fd < 0)
+        return al_error_exit_status(AL_E_IO);
+    al_cli_signals();
+    return al_error_exit_status(sample_and_write(p, fd));
 }
 
 int al_cmd_profile(int argc, char **argv) {
@@ -261,7 +305,7 @@ int al_cmd_profile(int argc, char **argv) {
         fputs(usage, stdout);
         return al_cli_flush();
     }
-    int result = profile(&p);
+    int status = profile(&p);
     al_profiling_close(&p);
-    return al_error_exit_status(result);
+    return status;
 }

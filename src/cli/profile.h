@@ -7,6 +7,7 @@
 
 #include "cli/stacks.h"
 #include "export/profile.h"
+#include "launch/job.h"
 
 struct al_profile_thread {
     uint64_t id;
@@ -25,7 +26,7 @@ struct al_profile_target {
     struct al_stacks_process process;
     struct al_stack *stack; // NULL: it has ended, or is not open yet
     bool ended;
-    int64_t retry_ns;
+    int64_t retry_ns, since_ns; // since: when it was first seen
     struct al_profile_thread *threads;
     uint32_t thread_count, thread_cap;
     struct al_profile_known *known;
@@ -43,6 +44,7 @@ struct al_profiling {
     enum al_stacks_reach reach;
     const struct al_profile_format *format;
     const char *output;
+    char *const *argv; // the command that is started; NULL: the process runs already
     double rate, seconds; // seconds: 0 until the process ends
     bool gil, idle, by_function, by_thread, quiet, help;
     // For another view than the profile that is written; NULL and false without:
@@ -56,6 +58,10 @@ struct al_profiling {
     bool bare;             // no process and no thread as roots of stacks
     bool mute;             // nothing on stderr: the last word is in `said`
     char said[512];
+    // The command:
+    struct al_job job;
+    int64_t peek_ns; // when it is looked for new processes again
+    bool launched, awaits, wrapped; // awaits: no Python was found yet; wrapped: it is no Python, but has some below it, which is sampled
     // What is done:
     struct al_profile *profile;
     struct al_profile_target **targets;
@@ -71,6 +77,22 @@ struct al_profiling {
 int al_profiling_open(struct al_profiling *p);
 // Until the duration is over, all processes have ended, or a signal came. AL_E_NOMEM.
 int al_profiling_sample(struct al_profiling *p);
+// Parts of it. Whether a process is known, be it Python or not; looks who is there now; tries to open those that are not.
+bool al_profiling_knows(const struct al_profiling *p, pid_t pid);
+int al_profiling_look(struct al_profiling *p);
+void al_profiling_try(struct al_profiling *p, int64_t now_ns);
+
+// profile_start.c. Starts p->argv: 0, or an exit status with the message printed.
+int al_profiling_start(struct al_profiling *p);
+// Until there is Python in the command. AL_E_FORMAT: there never was; said.
+int al_profiling_await(struct al_profiling *p);
+// Whether there are processes below the command that are not known.
+bool al_profiling_has_new(const struct al_profiling *p);
+// Handles signals until then; false: the command has ended.
+bool al_profiling_wait(struct al_profiling *p, int64_t until_ns);
+// Waits for the command's end and leaves as it ended, or returns `status` where that was 0.
+int al_profiling_end(struct al_profiling *p, int status);
+
 // A new profile; threads are met anew. AL_E_NOMEM.
 int al_profiling_forget(struct al_profiling *p);
 void al_profiling_counts(const struct al_profiling *p, struct al_stack_counts *ret);

@@ -7,6 +7,7 @@
 #include "cli/profile.h"
 
 #define LOOK_NS (2 * AL_NS_PER_S)       // how often new processes are looked for
+#define PEEK_NS (50 * AL_NS_PER_MS)     // and those that the main threads of a command start
 #define RETRY_NS (100 * AL_NS_PER_MS)   // a process that is being replaced by another program
 #define FAILED_MOST_NS (2 * AL_NS_PER_S) // so long its threads may not be readable until it is opened anew
 
@@ -40,6 +41,16 @@ static void close_stack(struct al_profile_target *t) {
     memset(t->known, 0xff, AL_PROFILE_KNOWN * sizeof *t->known); // numbers of code are the sampler's
 }
 
+// A command that was just started becomes Python at any moment.
+static int64_t retry_ns(const struct al_profiling *p, const struct al_profile_target *t) {
+    int64_t age = al_monotonic_ns() - t->since_ns;
+    if (!p->launched)
+        return RETRY_NS;
+    if (p->awaits)
+        return age < AL_NS_PER_S ? 2 * AL_NS_PER_MS : age < 10 * AL_NS_PER_S ? 20 * AL_NS_PER_MS : RETRY_NS;
+    return age < AL_NS_PER_S ? RETRY_NS / 4 : 4 * RETRY_NS;
+}
+
 static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool tell) {
     struct al_stack_error e;
     int result = al_stack_open(t->process.pid, NULL, &t->stack, &e);
@@ -47,7 +58,7 @@ static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool 
         say(p, e.text);
     if (result && tell && !p->error)
         p->error = result;
-    t->retry_ns = al_monotonic_ns() + RETRY_NS;
+    t->retry_ns = al_monotonic_ns() + retry_ns(p, t);
     if (result == AL_E_GONE || result == AL_E_NOENT)
         t->ended = true;
     return result;
@@ -74,10 +85,13 @@ static int add_target(struct al_profiling *p, const struct al_stacks_who *who, c
     }
     memset(known, 0xff, AL_PROFILE_KNOWN * sizeof *known);
     t->process = *process;
+    t->since_ns = al_monotonic_ns();
     t->known = known;
     more[p->target_count++] = t;
     int result = open_stack(p, t, false);
-    if (result && al_stacks_tells(who, process->pid, result))
+    // What is started is not Python at first, and its wrappers never are.
+    bool early = p->launched && (result == AL_E_FORMAT || result == AL_E_GONE || result == AL_E_NOENT);
+    if (result && !early && al_stacks_tells(who, process->pid, result))
         (void)open_stack(p, t, true); // once more, for its words
     return 0;
 }
@@ -90,7 +104,7 @@ static bool named_has_ended(const struct al_profiling *p) {
 }
 
 // Who is there now; those that are new are opened, those that were not readable yet are tried again.
-static int look(struct al_profiling *p) {
+int al_profiling_look(struct al_profiling *p) {
     struct al_stacks_who who;
     int result = al_stacks_find(&who, p->pid, p->reach, !p->cmdline);
     for (uint32_t i = 0; i < who.count && !result; i++) {
@@ -107,7 +121,7 @@ static int look(struct al_profiling *p) {
 }
 
 int al_profiling_open(struct al_profiling *p) {
-    int result = look(p);
+    int result = al_profiling_look(p);
     if (result)
         say(p, al_error_text(result));
     for (uint32_t i = 0; i < p->target_count && !result; i++)
@@ -238,18 +252,30 @@ static int sample_target(struct al_profiling *p, struct al_profile_target *t, in
     return result;
 }
 
+bool al_profiling_knows(const struct al_profiling *p, pid_t pid) {
+    return find_target(p, pid) != NULL;
+}
+
+void al_profiling_try(struct al_profiling *p, int64_t now_ns) {
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        struct al_profile_target *t = p->targets[i];
+        bool wanted = t->process.pid == p->pid || (p->launched && p->reach != AL_STACKS_ONE);
+        if (!t->ended && !t->stack && wanted && now_ns >= t->retry_ns)
+            (void)open_stack(p, t, false);
+    }
+}
+
 static int tick(struct al_profiling *p, int64_t now) {
     int result = 0;
     bool alive = false;
+    al_profiling_try(p, now);
     for (uint32_t i = 0; i < p->target_count && !result; i++) {
         struct al_profile_target *t = p->targets[i];
-        if (!t->ended && !t->stack && t->process.pid == p->pid && now >= t->retry_ns)
-            (void)open_stack(p, t, false);
         if (t->stack)
             result = sample_target(p, t, now);
         alive |= !t->ended && (t->stack || t->process.pid == p->pid);
     }
-    p->all_ended = !alive;
+    p->all_ended = p->launched ? p->job.ended : !alive;
     p->ticks++;
     return result;
 }
@@ -259,8 +285,11 @@ static int turn(struct al_profiling *p, int64_t now, int64_t *look_ns) {
     if (p->lock)
         pthread_mutex_lock(p->lock);
     if (p->reach != AL_STACKS_ONE && now >= *look_ns) {
-        result = look(p);
+        result = al_profiling_look(p);
         *look_ns = now + LOOK_NS;
+    } else if (p->launched && p->reach != AL_STACKS_ONE && now >= p->peek_ns) {
+        result = al_profiling_has_new(p) ? al_profiling_look(p) : 0;
+        p->peek_ns = now + PEEK_NS;
     }
     if (!result && p->ticked)
         result = p->ticked(p, now);
@@ -281,7 +310,7 @@ int al_profiling_sample(struct al_profiling *p) {
     int64_t until = p->seconds > 0 ? due + (int64_t)(p->seconds * 1e9) : INT64_MAX;
     const _Atomic int *stop = p->stop ? p->stop : &al_cli_stop;
     while (!result && !*stop && !p->all_ended) {
-        if (due >= until || !al_clock_sleep_until(&clock, due))
+        if (due >= until || !(p->launched ? al_profiling_wait(p, due) : al_clock_sleep_until(&clock, due)))
             break;
         int64_t now = al_monotonic_ns();
         result = turn(p, now, &look_ns);
@@ -296,6 +325,7 @@ int al_profiling_sample(struct al_profiling *p) {
         }
     }
     p->ended_ns = al_monotonic_ns();
+    p->all_ended |= p->launched && p->job.ended;
     p->cpu_ns = al_process_cpu_ns() - p->cpu_began_ns;
     return result;
 }
