@@ -12,8 +12,7 @@ import pytest
 
 from screen import Terminal
 from test_dump import LAUNCHER, line_of, running
-from test_profile import SHARES
-from test_profile_start import TIMED
+from test_profile import SHARES, TIMED
 
 DOWN = "\033OB"  # of a terminal in application mode
 
