@@ -113,8 +113,11 @@ static void fill_line(const struct al_look_tally *t, struct al_look_line *ret, s
     *line = *function = al_value_none(AL_STATUS_UNREAD);
     if (!top)
         return;
+    uint32_t here = samples_of(t, top, true);
     *ret = top->at;
-    *line = ratio(samples_of(t, top, true), t->samples, at_ns);
+    if (2 * top->samples < here) // it calls now this, now that
+        ret->call[0] = '\0';
+    *line = ratio(here, t->samples, at_ns);
     *function = ratio(in_function, t->samples, at_ns);
 }
 

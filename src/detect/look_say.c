@@ -157,7 +157,7 @@ static void say_call(const struct al_look_line *l, char *out, size_t size) {
     (void)al_str_copy(name, sizeof name, l->call);
     (void)al_str_clean(name);
     if (*name)
-        (void)snprintf(out + len, size - len, ", in %s", name);
+        (void)snprintf(out + len, size - len, ", calling %s", name);
 }
 
 static void say_workers(const struct al_looks_told *t, const struct al_settings *set, char *out, size_t size) {

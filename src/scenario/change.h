@@ -36,6 +36,10 @@ enum al_change_kind {
     AL_CHANGE_RANK_FIELD, // target rank, field of al_scenario_rank_fields, a or text
     AL_CHANGE_RANK_METRIC,
     AL_CHANGE_UNRANK,
+    AL_CHANGE_LOOK, // target look: it was seen from here on
+    AL_CHANGE_LOOK_FIELD, // target look, field of al_scenario_look_fields, a or text
+    AL_CHANGE_LOOK_METRIC,
+    AL_CHANGE_UNLOOK,
     AL_CHANGE_HANG,   // text function, ramp_ns since when: an open-ended one, as recorded
     AL_CHANGE_FREEZE, // a hang of known length begins: what the device said last stays on
     AL_CHANGE_RESUME

@@ -276,6 +276,21 @@ static int fill_ranks(struct al_scenario *s, int64_t at_ns, struct al_snapshot *
     return 0;
 }
 
+static int fill_looks(struct al_scenario *s, int64_t at_ns, struct al_snapshot *ret) {
+    for (size_t i = 0; i < s->look_count; i++) {
+        const struct al_look_state *l = &s->looks[i];
+        if (!l->present)
+            continue;
+        struct al_look *out = al_snapshot_add_look(ret);
+        if (!out)
+            return AL_E_NOMEM;
+        *out = l->l;
+        for (int m = 0; m < AL_LOOK_METRIC_COUNT; m++)
+            out->m[m] = al_track_value(&l->m[m], al_look_metric_table[m].unit, at_ns);
+    }
+    return 0;
+}
+
 int al_scenario_at(struct al_scenario *s, int64_t after_ns, int64_t at_ns, struct al_snapshot *ret) {
     al_scenario_advance(s, at_ns);
     al_snapshot_clear(ret);
@@ -296,5 +311,7 @@ int al_scenario_at(struct al_scenario *s, int64_t after_ns, int64_t at_ns, struc
     }
     if (!error)
         error = fill_ranks(s, at_ns, ret);
+    if (!error)
+        error = fill_looks(s, at_ns, ret);
     return error ? error : fill_procs(s, at_ns, ret);
 }

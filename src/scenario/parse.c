@@ -54,6 +54,8 @@ static int parse_line(struct al_reader *r) {
         done = al_parse_process_line(r, verb);
     if (done == 0 && r->timed)
         done = al_parse_rank_line(r, verb);
+    if (done == 0 && r->timed)
+        done = al_parse_look_line(r, verb);
     if (done == 0)
         return al_reader_fail(r, column, r->timed ? "'%.40s' begins no line behind an @ line (see docs/scenario.md)"
                                                   : "'%.40s' begins no line of the head; timed lines need an @ line",
@@ -136,6 +138,7 @@ int al_scenario_parse(const char *text, size_t len, struct al_scenario **ret, st
         free(r->procs.slot);
         free(r->rows.slot);
         free(r->ranks.slot);
+        free(r->looks.slot);
     }
     free(r);
     if (error)
@@ -151,7 +154,7 @@ struct al_scenario *al_scenario_free(struct al_scenario *s) {
         free(s->samples[g].item);
     void *const parts[] = {s->info,  s->recorded_samples, s->samples, s->events,  s->masks, s->texts,
                            s->procs, s->rows,             s->faults,  s->missing, s->xids,  s->proc_order,
-                           s->gpus,  s->frozen,           s->row_order, s->ranks};
+                           s->gpus,  s->frozen,           s->row_order, s->ranks, s->looks};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         free(parts[i]);
     free(s);

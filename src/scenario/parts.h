@@ -60,6 +60,12 @@ struct al_rank_state {
     bool present;
 };
 
+struct al_look_state {
+    struct al_look l; // without figures
+    struct al_track m[AL_LOOK_METRIC_COUNT];
+    bool present;
+};
+
 enum { AL_ROW_MEMORY, AL_ROW_SM, AL_ROW_MEM_UTIL, AL_ROW_ENC, AL_ROW_DEC, AL_ROW_JPG, AL_ROW_OFA, AL_ROW_FIGURES,
        AL_ROW_TYPE = AL_ROW_FIGURES, AL_ROW_GI, AL_ROW_CI, AL_ROW_NAME };
 
@@ -104,6 +110,8 @@ struct al_scenario {
     size_t row_count, row_cap;
     struct al_rank_state *ranks; // in order of their first line
     size_t rank_count, rank_cap;
+    struct al_look_state *looks; // in order of their first line
+    size_t look_count, look_cap;
     uint32_t *proc_order, *row_order; // by pid; by gpu, then pid
     struct al_fault_line *faults;
     size_t fault_count, fault_cap;
@@ -123,7 +131,7 @@ struct al_scenario {
     struct al_value (*frozen)[AL_GPU_METRIC_COUNT];
 };
 
-// Keys of a proc or rank line that are not figures: where they live in struct al_proc or al_rank.
+// Keys of a proc, rank or look line that are not figures: where they live in struct al_proc, al_rank or al_look.
 struct al_proc_field {
     const char *name;
     char type; // 't' text, 'u' u64, 'i' i32, 'p' pid, 'b' bool, 'c' one character, 'r' role, 'd' date
@@ -133,6 +141,8 @@ extern const struct al_proc_field al_scenario_proc_fields[];
 size_t al_scenario_proc_field_count(void);
 #define AL_SCENARIO_RANK_FIELDS 7
 extern const struct al_proc_field al_scenario_rank_fields[AL_SCENARIO_RANK_FIELDS];
+#define AL_SCENARIO_LOOK_FIELDS 11
+extern const struct al_proc_field al_scenario_look_fields[AL_SCENARIO_LOOK_FIELDS];
 extern const char *const al_scenario_row_figures[AL_ROW_FIGURES];
 
 const char *al_scenario_text(const struct al_scenario *s, uint32_t offset);

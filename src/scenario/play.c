@@ -61,6 +61,8 @@ void al_scenario_rewind(struct al_scenario *s) {
         s->rows[i].present = false;
     for (size_t i = 0; i < s->rank_count; i++)
         s->ranks[i].present = false;
+    for (size_t i = 0; i < s->look_count; i++)
+        s->looks[i].present = false;
     for (size_t i = 0; i < s->fault_count; i++)
         s->faults[i].calls_left = s->faults[i].calls;
 }
@@ -136,6 +138,11 @@ static void begin_rank(struct al_rank_state *r) {
         return;
     *r = (struct al_rank_state){.r = {.pid = r->r.pid, .rank = -1, .local_rank = -1, .world = -1, .device = -1},
                                 .present = true};
+}
+
+static void begin_look(struct al_look_state *l) {
+    if (!l->present)
+        *l = (struct al_look_state){.l = {.pid = l->l.pid, .rank = -1}, .present = true};
 }
 
 static void set_field(struct al_scenario *s, void *thing, const struct al_proc_field *f, const struct al_change *e) {
@@ -234,6 +241,18 @@ static void apply(struct al_scenario *s, const struct al_change *e) {
         break;
     case AL_CHANGE_UNRANK:
         s->ranks[e->target].present = false;
+        break;
+    case AL_CHANGE_LOOK:
+        begin_look(&s->looks[e->target]);
+        break;
+    case AL_CHANGE_LOOK_FIELD:
+        set_field(s, &s->looks[e->target].l, &al_scenario_look_fields[e->field], e);
+        break;
+    case AL_CHANGE_LOOK_METRIC:
+        set_track(&s->looks[e->target].m[e->field], e, al_look_metric_table[e->field].unit);
+        break;
+    case AL_CHANGE_UNLOOK:
+        s->looks[e->target].present = false;
         break;
     case AL_CHANGE_HANG:
         s->hung_call = al_scenario_text(s, e->text);

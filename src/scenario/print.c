@@ -489,6 +489,30 @@ static void put_ranks(struct al_buf *b, const struct al_snapshot *before, const 
     }
 }
 
+static void put_looks(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s) {
+    static const struct al_look fresh = {.rank = -1};
+    for (uint32_t i = 0; before && i < before->look_count; i++) {
+        const struct al_look *now = al_snapshot_look(s, before->looks[i].pid);
+        if (before->looks[i].pid > 0 && (!now || now->start_ticks != before->looks[i].start_ticks))
+            al_buf_printf(b, "unlook %d\n", (int)before->looks[i].pid);
+    }
+    for (uint32_t i = 0; i < s->look_count; i++) {
+        const struct al_look *now = &s->looks[i], *old = before ? al_snapshot_look(before, now->pid) : NULL;
+        struct line l = {b, s, "look", now->pid, -1, false};
+        if (now->pid <= 0)
+            continue;
+        if (old && old->start_ticks != now->start_ticks)
+            old = NULL;
+        if (!old)
+            begin(&l);
+        for (size_t f = 0; f < AL_SCENARIO_LOOK_FIELDS; f++)
+            put_field(&l, &al_scenario_look_fields[f], old ? old : &fresh, now);
+        for (int m = 0; m < AL_LOOK_METRIC_COUNT; m++)
+            put_change(&l, al_look_metric_table[m].name, old ? &old->m[m] : NULL, now->m[m], AL_STATUS_UNREAD);
+        end(&l);
+    }
+}
+
 static void put_hang(struct al_buf *b, const struct al_snapshot *before, const struct al_snapshot *s,
                      int64_t start_ns) {
     const char *was = before ? before->hung_call : "";
@@ -522,5 +546,6 @@ void al_scenario_print_tick(struct al_buf *b, const struct al_snapshot *before, 
     put_unrows(b, before, s);
     put_rows(b, before, s);
     put_ranks(b, before, s);
+    put_looks(b, before, s);
     put_hang(b, before, s, start_ns);
 }

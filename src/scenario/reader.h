@@ -30,7 +30,7 @@ struct al_reader {
     bool timed;      // a time line was seen
     bool describing; // a gpu line of the head: the GPU need not exist yet
     struct al_word word;
-    struct al_index procs, rows, ranks;
+    struct al_index procs, rows, ranks, looks;
     struct al_scenario *s;
     struct al_scenario_error *error;
 };
@@ -80,6 +80,7 @@ int al_parse_head_end(struct al_reader *r);
 int al_parse_device_line(struct al_reader *r, const char *verb);
 int al_parse_process_line(struct al_reader *r, const char *verb);
 int al_parse_rank_line(struct al_reader *r, const char *verb);
+int al_parse_look_line(struct al_reader *r, const char *verb);
 // Those that may stand in the head too: attr, fault, hang.
 int al_parse_common_line(struct al_reader *r, const char *verb);
 

@@ -181,6 +181,14 @@ static int take_lasting(struct al_store *s, const struct al_loaded *l, const str
         take_values(s, l->part, row, w, rank->m);
         return 0;
     }
+    if (l->part->kind == AL_STORE_LOOK) {
+        struct al_look *look = al_snapshot_add_look(ret);
+        if (!look)
+            return AL_E_NOMEM;
+        *look = *(const struct al_look *)l->info;
+        take_values(s, l->part, row, w, look->m);
+        return 0;
+    }
     struct al_proc *p = al_snapshot_add_proc(ret);
     if (!p)
         return AL_E_NOMEM;
@@ -251,7 +259,8 @@ int al_store_at(struct al_store *s, int64_t after_ns, int64_t at_ns, struct al_s
     int result = take_gpus(s, &w, ret);
     for (uint32_t i = 0; i < s->loaded_count && !result; i++) {
         uint8_t kind = s->loaded[i].part->kind;
-        if (kind == AL_STORE_NODE || kind == AL_STORE_PROC || kind == AL_STORE_ROW || kind == AL_STORE_RANK)
+        if (kind == AL_STORE_NODE || kind == AL_STORE_PROC || kind == AL_STORE_ROW || kind == AL_STORE_RANK ||
+            kind == AL_STORE_LOOK)
             result = take_lasting(s, &s->loaded[i], &w, ret);
     }
     if (!result && !w.thinned)
@@ -307,6 +316,8 @@ static void shift_all(struct al_snapshot *s, int64_t by_ns) {
         shift(s->procs[i].m, AL_PROC_METRIC_COUNT, by_ns);
     for (uint32_t i = 0; i < s->rank_count; i++)
         shift(s->ranks[i].m, AL_RANK_METRIC_COUNT, by_ns);
+    for (uint32_t i = 0; i < s->look_count; i++)
+        shift(s->looks[i].m, AL_LOOK_METRIC_COUNT, by_ns);
     for (uint32_t i = 0; i < s->row_count; i++) {
         struct al_proc_gpu *r = &s->rows[i];
         struct al_value *const all[] = {&r->memory_bytes,  &r->sm_ratio,   &r->memory_ratio, &r->encoder_ratio,

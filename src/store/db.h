@@ -11,7 +11,7 @@
 #include "store/store.h"
 
 #define AL_STORE_APPLICATION 0x414c554c // "ALUL"
-#define AL_STORE_SCHEMA 2
+#define AL_STORE_SCHEMA 3
 #define AL_STORE_SCHEMA_RANKS 2 // ranks and marks
 
 void al_db_say(struct al_store_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));

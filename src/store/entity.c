@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "model/look.h"
 #include "model/node.h"
 #include "model/process.h"
 #include "model/rank.h"
@@ -43,6 +44,15 @@ static const struct al_entity_field rank_fields[] = {
 #undef F
 };
 
+static const struct al_entity_field look_fields[] = {
+#define F(letter, name, member) {name, letter, offsetof(struct al_look, member), sizeof(((struct al_look *)0)->member)}
+    F('i', "pid", pid), F('l', "start_ticks", start_ticks), F('i', "rank", rank), F('t', "function", line.function),
+    F('t', "file", line.file), F('i', "line", line.line), F('t', "call", line.call), F('t', "worker_function", worker.function),
+    F('t', "worker_file", worker.file), F('i', "worker_line", worker.line), F('t', "worker_call", worker.call),
+    F('t', "problem", problem),
+#undef F
+};
+
 #define TABLE(array) array, sizeof(array) / sizeof((array)[0])
 const struct al_entity_kind al_entity_kinds[AL_STORE_KINDS] = {
     [AL_STORE_GPU] = {"gpus", TABLE(gpu_fields), sizeof(struct al_gpu_info)},
@@ -50,6 +60,7 @@ const struct al_entity_kind al_entity_kinds[AL_STORE_KINDS] = {
     [AL_STORE_PROC] = {"processes", TABLE(proc_fields), sizeof(struct al_proc)},
     [AL_STORE_ROW] = {"process_gpus", TABLE(row_fields), sizeof(struct al_row_info)},
     [AL_STORE_RANK] = {"ranks", TABLE(rank_fields), sizeof(struct al_rank)},
+    [AL_STORE_LOOK] = {"looks", TABLE(look_fields), sizeof(struct al_look)},
 };
 
 bool al_entity_equal(uint8_t kind, const void *a, const void *b) {

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "model/look.h"
 #include "model/node.h"
 #include "model/process.h"
 #include "model/rank.h"
@@ -49,6 +50,12 @@ static struct al_metric_info rank_metrics[AL_RANK_METRIC_COUNT] = {
 #undef X
 };
 
+static struct al_metric_info look_metrics[AL_LOOK_METRIC_COUNT] = {
+#define X(id, name, unit, kind, help) {#id, name, AL_UNIT_##unit, AL_KIND_##kind, 0, "", "", ""},
+    AL_LOOK_METRICS(X)
+#undef X
+};
+
 #define TABLE(array) array, sizeof(array) / sizeof((array)[0])
 const struct al_store_kind al_store_kinds[AL_STORE_KINDS] = {
     [AL_STORE_TICK] = {"ticks", NULL, TABLE(tick_extras), NULL, 0, 1},
@@ -58,6 +65,7 @@ const struct al_store_kind al_store_kinds[AL_STORE_KINDS] = {
     [AL_STORE_PROC] = {"process_samples", "process", TABLE(proc_extras), proc_metrics, AL_PROC_METRIC_COUNT, 1},
     [AL_STORE_ROW] = {"process_gpu_samples", "process_gpu", TABLE(gone_extras), TABLE(row_metrics), 1},
     [AL_STORE_RANK] = {"rank_samples", "process_rank", TABLE(gone_extras), rank_metrics, AL_RANK_METRIC_COUNT, 2},
+    [AL_STORE_LOOK] = {"look_samples", "look", TABLE(gone_extras), look_metrics, AL_LOOK_METRIC_COUNT, 3},
 };
 
 // ---- layouts ----

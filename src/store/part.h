@@ -16,7 +16,7 @@
 #define AL_STORE_ROWS_MAX (1u << 20)
 #define AL_STORE_LAYOUTS_MAX 20000u
 
-enum al_kind { AL_STORE_TICK, AL_STORE_GPU, AL_STORE_FRESH, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW, AL_STORE_RANK,
+enum al_kind { AL_STORE_TICK, AL_STORE_GPU, AL_STORE_FRESH, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW, AL_STORE_RANK, AL_STORE_LOOK,
                AL_STORE_KINDS };
 
 // Extras of the kinds, by position.
@@ -26,6 +26,7 @@ enum { AL_FRESH_AT, AL_FRESH_RATIO };
 enum { AL_PROC_GONE, AL_PROC_STATE };
 enum { AL_ROW_GONE };
 enum { AL_RANK_GONE };
+enum { AL_LOOK_GONE };
 enum { AL_PART_NODE_GONE };
 
 struct al_store_extra {

@@ -299,6 +299,17 @@ static int put_rank(struct al_writer *w, const struct al_snapshot *s, uint32_t i
     return put_change(w, AL_STORE_RANK, live, t);
 }
 
+static int put_look(struct al_writer *w, const struct al_snapshot *s, uint32_t i, int64_t t) {
+    struct al_live *live = NULL;
+    bool added;
+    int result = live_get(w, AL_STORE_LOOK, i, &s->looks[i], t, &live, &added);
+    if (result)
+        return result;
+    memset(w->row->extra, 0, sizeof w->row->extra);
+    al_row_pack(w->row, s->looks[i].m, al_store_kinds[AL_STORE_LOOK].metrics, AL_LOOK_METRIC_COUNT, w->start_ns, together(s));
+    return put_change(w, AL_STORE_LOOK, live, t);
+}
+
 // Entities that this tick did not have: their last row says so.
 static int put_gone(struct al_writer *w, uint8_t kind, int64_t t) {
     struct al_lives *all = &w->lives[kind];
@@ -353,7 +364,10 @@ int al_writer_put_tick(struct al_writer *w, const struct al_snapshot *s, int64_t
         result = put_process_gpu(w, s, i, t);
     for (uint32_t i = 0; i < s->rank_count && !result; i++)
         result = put_rank(w, s, i, t);
-    static const uint8_t kinds[] = {AL_STORE_GPU, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW, AL_STORE_RANK};
+    for (uint32_t i = 0; i < s->look_count && !result; i++)
+        result = put_look(w, s, i, t);
+    static const uint8_t kinds[] = {AL_STORE_GPU, AL_STORE_NODE, AL_STORE_PROC, AL_STORE_ROW, AL_STORE_RANK,
+                                    AL_STORE_LOOK};
     for (size_t i = 0; i < sizeof kinds && !result; i++)
         result = put_gone(w, kinds[i], t);
     return result;

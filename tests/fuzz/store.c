@@ -51,6 +51,11 @@ static void made_tick(struct al_snapshot *s, int i)
     check(rank);
     rank->pid = 4300;
     rank->m[AL_RANK_STEP] = al_value_ok(i / 3, s->monotonic_ns);
+    struct al_look *look = al_snapshot_add_look(s);
+    check(look);
+    look->pid = 4300;
+    look->line.line = i / 4;
+    look->m[AL_LOOK_SAMPLES] = al_value_ok(30, s->monotonic_ns);
     r->memory_bytes = al_value_ok(1e9 + i, s->monotonic_ns);
 }
 

@@ -39,7 +39,7 @@ def test_one_private_file_remains(alula, scenarios, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["x.alula"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert query(path, "PRAGMA integrity_check") == [("ok",)]
-    assert query(path, "PRAGMA user_version") == [(2,)]
+    assert query(path, "PRAGMA user_version") == [(3,)]
     assert query(path, "PRAGMA application_id") == [(0x414C554C,)]
 
 

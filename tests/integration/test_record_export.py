@@ -136,7 +136,7 @@ def test_export_usage(alula, climbing, tmp_path):
 def test_info(alula, climbing):
     info = json.loads(alula("info", climbing, "--json").stdout)
     assert (info["ticks"], info["gpu_samples"], info["duration_seconds"], info["interval_seconds"]) == (241, 241, 120, 0.5)
-    assert (info["host"], info["driver_version"], info["schema"], info["closed"]) == ("node1", "580.159.04", 2, True)
+    assert (info["host"], info["driver_version"], info["schema"], info["closed"]) == ("node1", "580.159.04", 3, True)
     assert info["start"] == "2026-11-29T12:00:00.000Z" and info["gaps"] == []
     assert [g["index"] for g in info["gpus"]] == [0]
     assert [(p["pid"], p["role"]) for p in info["processes"]] == [(4200, "launcher"), (4300, "rank")]

@@ -183,7 +183,7 @@ def test_newer_truncated_and_overwritten(alula, command, scenarios, tmp_path):
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 9")
     got = read(alula, command, path)
-    assert got.returncode == 6 and "written by a newer alula (schema 9; this one reads up to 2)" in got.stderr
+    assert got.returncode == 6 and "written by a newer alula (schema 9; this one reads up to 3)" in got.stderr
     whole = good.read_bytes()
     for share in (0.1, 0.5, 0.9):
         path.write_bytes(whole[:int(len(whole) * share)])

@@ -115,7 +115,24 @@ def test_workers_that_are_slow(alula_bin, standin, tmp_path, slow, comment):
     assert found["rule"] == "starved" and found["title"] == "starved by input"
     assert "the main thread waits for its DataLoader" in found["message"]
     function = {"collate": "collate", "getitem": "__getitem__"}[slow]
-    assert f"samples in {function} at job.py:{line_of(LOADER, comment)}, in work, in 2 DataLoader workers" in found["message"]
+    assert f"samples in {function} at job.py:{line_of(LOADER, comment)}, calling work, in 2 DataLoader workers" in found["message"]
     told = evidence(found)
     assert told["stack_loader_ratio"] >= 0.5 and told["stack_worker_line_ratio"] >= 0.25 and told["stack_samples"] >= 10
     assert "cheaper" in found["advice"]
+
+
+def test_a_recording_shows_the_same_words(alula, scenarios, tmp_path):
+    """The looks are evidence that is kept: a scenario, its recording, and the scenario printed of that say the same."""
+    def messages(source):
+        got = alula("watch", "--json", "--quiet", "--source", source, "--speed", "0")
+        assert got.returncode == 0, got.stderr
+        found = [json.loads(line) for line in got.stdout.splitlines() if '"finding"' in line]
+        return [(f["phase"], f["rule"], f["message"], f["considered"], f["advice"], f["evidence"]) for f in found]
+
+    played = messages(f"scenario:{scenarios / 'slow-loader.txt'}")
+    assert any("61 % of samples in collate_fn at data.py:88, calling decode, in 2 DataLoader workers" in m[2] for m in played)
+    path, text = tmp_path / "run.alula", tmp_path / "again.txt"
+    assert alula("record", "--source", f"scenario:{scenarios / 'slow-loader.txt'}", "--speed", "0", "-o", path).returncode == 0
+    assert messages(f"replay:{path}") == played
+    assert alula("watch", "--source", f"replay:{path}", "--speed", "0", "--quiet", "--record-scenario", text).returncode == 0
+    assert messages(f"scenario:{text}") == played

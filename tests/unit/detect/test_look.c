@@ -125,7 +125,7 @@ static void test_a_source_line_tells_the_native_call(void **unused)
     add(&own, (const struct al_frame[]){{"/home/u/train.py", "step", 78}}, 1, 10);
     al_look_tally_source(&own, al_look_tally_top(&own, &in_function), "    total += loss.item()\n");
     look_at(&w, 1000, &own, &none, 0);
-    assert_string_equal(say(&w, 1000, 1), "the main thread waits for the GPU: 67 % of samples in step at train.py:77, in .item()");
+    assert_string_equal(say(&w, 1000, 1), "the main thread waits for the GPU: 67 % of samples in step at train.py:77, calling .item()");
     al_look_tally_done(&own);
     world_free(&w);
 }

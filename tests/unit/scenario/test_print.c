@@ -38,6 +38,24 @@ static void change_ranks(struct al_snapshot *s, int64_t now) {
     }
 }
 
+static void change_looks(struct al_snapshot *s, int64_t now) {
+    s->look_count = 0;
+    for (int p = 0; p < 3; p++) {
+        if (rnd(3) == 0)
+            continue;
+        struct al_look *look = al_snapshot_add_look(s);
+        look->pid = 100 + p;
+        look->start_ticks = 50 + rnd(2);
+        look->rank = p;
+        look->line.line = (int32_t)rnd(200);
+        snprintf(look->line.function, sizeof look->line.function, "<lambda> %u", rnd(2));
+        snprintf(look->worker.file, sizeof look->worker.file, "/home/u/a \"b\" %u.py", rnd(2));
+        snprintf(look->problem, sizeof look->problem, "%s", rnd(2) ? "" : "may not read");
+        for (int m = 0; m < AL_LOOK_METRIC_COUNT; m++)
+            look->m[m] = some_value(now);
+    }
+}
+
 // The state of a session, changed a little from tick to tick.
 static void change(struct al_snapshot *s, int tick, int64_t now) {
     s->monotonic_ns = now;
@@ -81,6 +99,7 @@ static void change(struct al_snapshot *s, int tick, int64_t now) {
             proc->m[m] = some_value(now);
     }
     change_ranks(s, now);
+    change_looks(s, now);
     for (uint32_t g = 0; g < 3; g++)
         for (int p = 0; p < 6 && s->gpus[g].info.status == AL_STATUS_OK; p++) {
             if (rnd(3) == 0)
@@ -149,6 +168,22 @@ static void same_ranks(const struct al_snapshot *a, const struct al_snapshot *b)
     }
 }
 
+static void same_looks(const struct al_snapshot *a, const struct al_snapshot *b) {
+    assert_int_equal(a->look_count, b->look_count);
+    for (uint32_t i = 0; i < a->look_count; i++) {
+        const struct al_look *x = &a->looks[i], *y = al_snapshot_look(b, x->pid);
+        assert_non_null(y);
+        assert_int_equal(x->start_ticks, y->start_ticks);
+        assert_int_equal(x->rank, y->rank);
+        assert_int_equal(x->line.line, y->line.line);
+        assert_string_equal(x->line.function, y->line.function);
+        assert_string_equal(x->worker.file, y->worker.file);
+        assert_string_equal(x->problem, y->problem);
+        for (int m = 0; m < AL_LOOK_METRIC_COUNT; m++)
+            same_value(x->m[m], y->m[m], al_look_metric_table[m].name, (int)i);
+    }
+}
+
 static void same(const struct al_snapshot *a, const struct al_snapshot *b) {
     for (int m = 0; m < AL_NODE_METRIC_COUNT; m++)
         same_value(a->node.m[m], b->node.m[m], "node", m);
@@ -168,6 +203,7 @@ static void same(const struct al_snapshot *a, const struct al_snapshot *b) {
     }
     same_procs(a, b);
     same_ranks(a, b);
+    same_looks(a, b);
 }
 
 #define TICKS 12

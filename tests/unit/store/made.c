@@ -118,6 +118,24 @@ static void make_rank(struct al_snapshot *s, int i) {
     r->m[AL_RANK_EPOCH] = al_value_none(AL_STATUS_UNREAD);
 }
 
+// A look each ten ticks, for as long as a finding asks.
+static void make_look(struct al_snapshot *s, int i) {
+    if (i % 40 < 20)
+        return;
+    struct al_look *l = al_snapshot_add_look(s);
+    assert_non_null(l);
+    l->pid = 4300;
+    l->start_ticks = 77;
+    l->rank = 0;
+    l->line.line = 58;
+    l->worker.line = 80 + i / 10;
+    (void)al_str_copy(l->line.function, sizeof l->line.function, "main");
+    (void)al_str_copy(l->line.file, sizeof l->line.file, "/home/u/train.py");
+    (void)al_str_copy(l->worker.call, sizeof l->worker.call, i % 80 < 40 ? "decode" : "");
+    for (int m = 0; m < AL_LOOK_METRIC_COUNT; m++)
+        l->m[m] = al_value_ok((i / 10 + m) / 64.0, s->monotonic_ns - (i % 10) * TICK);
+}
+
 void made_tick(struct al_snapshot *s, int i) {
     al_snapshot_clear(s);
     s->tick = (uint64_t)i + 1;
@@ -137,6 +155,7 @@ void made_tick(struct al_snapshot *s, int i) {
         s->procs[0].start_ticks = 99;
     if (i >= 3)
         make_rank(s, i);
+    make_look(s, i);
     if (i == 50) {
         (void)al_str_copy(s->hung_call, sizeof s->hung_call, "nvmlDeviceGetPowerUsage");
         s->hung_since_ns = s->monotonic_ns - 3 * S;

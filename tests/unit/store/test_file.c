@@ -58,9 +58,9 @@ static void test_newer_and_damaged(void **state) {
     const char *path = made_path(state, "x.alula");
     const struct al_store_options o = {.path = path};
     made_recording(&o, 10);
-    change(path, "PRAGMA user_version=3");
-    refused(path, AL_E_FORMAT, "written by a newer alula (schema 3; this one reads up to 2)");
-    change(path, "PRAGMA user_version=2; DROP TABLE blocks");
+    change(path, "PRAGMA user_version=4");
+    refused(path, AL_E_FORMAT, "written by a newer alula (schema 4; this one reads up to 3)");
+    change(path, "PRAGMA user_version=3; DROP TABLE blocks");
     refused(path, AL_E_FORMAT, "no such table: blocks");
     (void)unlink(path);
     made_recording(&o, 10);
@@ -88,6 +88,7 @@ static void test_older(void **state) {
     struct al_snapshot *now = al_snapshot_new();
     made_recording(&o, 60);
     change(path, "PRAGMA user_version=1; DROP TABLE ranks; DROP TABLE rank_samples; DROP TABLE marks; DROP TABLE mark_processes;"
+                 "DROP TABLE looks; DROP TABLE look_samples; DELETE FROM metrics WHERE kind=7; DELETE FROM chunks WHERE kind=7;"
                  "DELETE FROM metrics WHERE kind=6; DELETE FROM chunks WHERE kind=6; DELETE FROM layouts WHERE kind=6");
     assert_int_equal(al_store_open(path, &s, &e), 0);
     for (int i = 0; i < 60; i++) {

@@ -86,6 +86,23 @@ static void same_ranks(const struct al_snapshot *now, const struct al_snapshot *
     }
 }
 
+static void same_looks(const struct al_snapshot *now, const struct al_snapshot *was) {
+    assert_int_equal(now->look_count, was->look_count);
+    for (uint32_t i = 0; i < was->look_count; i++) {
+        const struct al_look *a = &now->looks[i], *b = &was->looks[i];
+        assert_int_equal(a->pid, b->pid);
+        assert_int_equal(a->start_ticks, b->start_ticks);
+        assert_int_equal(a->rank, b->rank);
+        assert_int_equal(a->line.line, b->line.line);
+        assert_string_equal(a->line.function, b->line.function);
+        assert_string_equal(a->line.file, b->line.file);
+        assert_string_equal(a->worker.call, b->worker.call);
+        assert_int_equal(a->worker.line, b->worker.line);
+        assert_string_equal(a->problem, b->problem);
+        same_values(a->m, b->m, AL_LOOK_METRIC_COUNT, al_look_metric_table);
+    }
+}
+
 static void compare(const char *path, int ticks, int step) {
     struct al_store *s = opened(path);
     struct al_snapshot *now = al_snapshot_new(), *was = al_snapshot_new();
@@ -100,6 +117,7 @@ static void compare(const char *path, int ticks, int step) {
         made_tick(was, i);
         same_tick(now, was);
         same_ranks(now, was);
+        same_looks(now, was);
     }
     assert_int_equal(al_store_damage(s, NULL), 0);
     al_snapshot_free(now);
