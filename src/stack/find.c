@@ -14,7 +14,6 @@
 #include "stack/scan.h"
 
 #define NAME_RUNTIME "_PyRuntime"
-#define INTERPS_MOST 10000u
 #if defined __aarch64__
 #define MACHINE EM_AARCH64
 #else
@@ -183,27 +182,6 @@ static int lay_out(struct search *s, struct al_stack_error *e) {
         return unsupported(s, problem, e);
     int fits = al_runtime_check(s->memory, &f->layout, f->runtime);
     return fits > 0 ? 0 : starting(s, e);
-}
-
-int al_runtime_check(const struct al_memory *m, const struct al_layout *l, uint64_t runtime) {
-    uint64_t interp, thread, back, id = 0;
-    if (!al_memory_u64(m, runtime + l->runtime_interpreters, &interp))
-        return 0;
-    if (!interp)
-        return -1;
-    if (!al_address_ok(interp, 8) || !al_memory_u64(m, interp + l->interp_threads, &thread))
-        return 0;
-    if (!thread)
-        return -1;
-    if (!al_address_ok(thread, 8) || !al_memory_u64(m, thread + l->thread_interp, &back) || back != interp)
-        return 0;
-    // The list ends with the main interpreter, number 0.
-    for (unsigned n = 0; n < INTERPS_MOST && al_address_ok(interp, 8); n++) {
-        if (!al_memory_u64(m, interp + l->interp_id, &id) || id >= 1u << 31 ||
-            !al_memory_u64(m, interp + l->interp_next, &interp))
-            return 0;
-    }
-    return interp == 0 && id == 0;
 }
 
 int al_find_python(struct al_found *ret, const struct al_memory *m, const struct al_areas *areas, const char *procfs,

@@ -3,7 +3,7 @@
 #ifndef AL_STACK_FIND_H
 #define AL_STACK_FIND_H
 
-#include "stack/core/layout.h"
+#include "stack/core/runtime.h"
 #include "stack/maps.h"
 #include "stack/remote.h"
 #include "stack/stack.h"
@@ -20,8 +20,5 @@ struct al_found {
 
 int al_find_python(struct al_found *ret, const struct al_memory *m, const struct al_areas *areas, const char *procfs,
                    pid_t pid, struct al_stack_error *error);
-// Whether `runtime` is one: its first interpreter's first thread points back. 1 yes, 0 no, -1: it has no interpreter
-// yet.
-int al_runtime_check(const struct al_memory *m, const struct al_layout *l, uint64_t runtime);
 
 #endif

@@ -7,6 +7,7 @@
 #include "stack/code.h"
 #include "stack/core/dict.h"
 #include "stack/core/lines.h"
+#include "stack/core/local.h"
 #include "stack/core/text.h"
 #include "stack/core/walk.h"
 #include "stack/maps.h"
@@ -55,6 +56,22 @@ static void walk(const struct al_memory *m, const struct al_layout *l) {
         if (w.count > DEPTH || plan.count + plan.missed > SPANS)
             abort();
     }
+}
+
+// What the process's own walk would make of it, guarded.
+static void walk_local(const struct al_memory *m, const struct al_layout *l) {
+    static struct al_local_frame frames[DEPTH];
+    static unsigned char table[4096];
+    struct al_local local = {.layout = *l, .guarded = *m};
+    struct al_local_stack s = {.frames = frames, .cap = DEPTH};
+    struct al_local_place place;
+    if (al_local_walk(&local, AL_LOCAL_GUARDED, BASE, &s) > DEPTH)
+        abort();
+    for (uint32_t i = 0; i < s.count && i < 8; i++)
+        (void)al_local_place(&local, &frames[i], table, sizeof table, &place);
+    (void)al_local_place(&local, &(struct al_local_frame){.code = BASE, .instr = BASE + 300}, table, sizeof table, &place);
+    if (!memchr(place.file, '\0', sizeof place.file) || !memchr(place.function, '\0', sizeof place.function))
+        abort();
 }
 
 static bool count_to_16(void *user, uint64_t key, uint64_t value) {
@@ -135,6 +152,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
             read_codes(&m, &l, BASE + i.size);
         else if (kind == 3)
             read_objects(&m, &l, BASE + (which * 8u));
+        else if (kind == 6)
+            walk_local(&m, &l);
         else
             walk(&m, &l);
     }

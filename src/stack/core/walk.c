@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/core/walk.h"
 
+#include "stack/core/frame.h"
 #include "stack/core/plan.h"
 
 // A chain as one copy tells it.
@@ -45,25 +46,10 @@ static bool top_frame(struct al_walk *w, struct al_plan *plan, const unsigned ch
     return al_address_ok(*ret, 8) && get_u64(w, plan, base, *ret + l->cframe_frame, ret, c);
 }
 
-// Reads one frame; *next is the one that called it.
-static bool one_frame(const struct al_layout *l, const unsigned char *p, uint64_t address, struct al_raw_frame *f,
-                      uint64_t *next, bool *shim) {
-    unsigned owner = l->frame_owner == AL_LAYOUT_NONE ? 0 : p[l->frame_owner];
-    *next = al_u64(p + l->frame_previous);
-    *shim = l->shim_owner && owner >= l->shim_owner;
-    f->address = address;
-    // Python 3.14 on: the two lowest bits are the reference's tag.
-    f->code = al_u64(p + l->frame_code) & ~(uint64_t)(l->version >= 0x030d ? 3 : 0);
-    f->instr = l->instr_unit ? (uint64_t)(int64_t)(int32_t)al_u32(p + l->frame_instr) * l->instr_unit
-                             : al_u64(p + l->frame_instr);
-    f->tlbc = l->frame_tlbc == AL_LAYOUT_NONE ? 0 : al_u32(p + l->frame_tlbc);
-    f->entry = l->frame_entry != AL_LAYOUT_NONE ? p[l->frame_entry] != 0 : l->shim_owner == 0;
-    return *next != address && owner <= 8;
-}
-
 static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t at, struct chain *c) {
     unsigned char spare[512];
     const struct al_layout *l = w->layout;
+    const struct al_frame_shape shape = al_frame_shape(l);
     // Shims stand between Python frames; a chain of nothing but shims is damage.
     for (uint32_t steps = 0; at; steps++) {
         struct al_raw_frame f;
@@ -78,7 +64,7 @@ static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char 
             return;
         }
         const unsigned char *p = get(w, plan, base, at, l->frame_size, spare, c);
-        if (!p || !one_frame(l, p, at, &f, &next, &shim)) {
+        if (!p || !al_frame_parse(shape, p, at, &f, &next, &shim)) {
             c->damaged = true;
             return;
         }

@@ -6,6 +6,7 @@ int main(void) {
     failed += al_test_differ();
     failed += al_test_layout();
     failed += al_test_lines();
+    failed += al_test_local();
     failed += al_test_maps();
     failed += al_test_text();
     failed += al_test_walk();

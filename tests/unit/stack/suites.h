@@ -5,6 +5,7 @@
 int al_test_differ(void);
 int al_test_layout(void);
 int al_test_lines(void);
+int al_test_local(void);
 int al_test_maps(void);
 int al_test_text(void);
 int al_test_walk(void);
