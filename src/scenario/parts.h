@@ -5,6 +5,7 @@
 #define AL_SCENARIO_PARTS_H
 
 #include "scenario/change.h"
+#include "scenario/field.h"
 #include "scenario/scenario.h"
 
 #define AL_SCENARIO_BYTES_MAX (64u << 20)
@@ -131,18 +132,6 @@ struct al_scenario {
     struct al_value (*frozen)[AL_GPU_METRIC_COUNT];
 };
 
-// Keys of a proc, rank or look line that are not figures: where they live in struct al_proc, al_rank or al_look.
-struct al_proc_field {
-    const char *name;
-    char type; // 't' text, 'u' u64, 'i' i32, 'p' pid, 'b' bool, 'c' one character, 'r' role, 'd' date
-    size_t offset, size;
-};
-extern const struct al_proc_field al_scenario_proc_fields[];
-size_t al_scenario_proc_field_count(void);
-#define AL_SCENARIO_RANK_FIELDS 7
-extern const struct al_proc_field al_scenario_rank_fields[AL_SCENARIO_RANK_FIELDS];
-#define AL_SCENARIO_LOOK_FIELDS 11
-extern const struct al_proc_field al_scenario_look_fields[AL_SCENARIO_LOOK_FIELDS];
 extern const char *const al_scenario_row_figures[AL_ROW_FIGURES];
 
 const char *al_scenario_text(const struct al_scenario *s, uint32_t offset);

@@ -140,11 +140,6 @@ static void begin_rank(struct al_rank_state *r) {
                                 .present = true};
 }
 
-static void begin_look(struct al_look_state *l) {
-    if (!l->present)
-        *l = (struct al_look_state){.l = {.pid = l->l.pid, .rank = -1}, .present = true};
-}
-
 static void set_field(struct al_scenario *s, void *thing, const struct al_proc_field *f, const struct al_change *e) {
     char *at = (char *)thing + f->offset;
     uint64_t u64 = (uint64_t)e->a;
@@ -166,6 +161,17 @@ static void set_field(struct al_scenario *s, void *thing, const struct al_proc_f
     default:
         memcpy(at, &u32, sizeof u32);
     }
+}
+
+static void apply_look(struct al_scenario *s, const struct al_change *e, struct al_look_state *l) {
+    if (e->kind == AL_CHANGE_LOOK && !l->present)
+        *l = (struct al_look_state){.l = {.pid = l->l.pid, .rank = -1}, .present = true};
+    else if (e->kind == AL_CHANGE_LOOK_FIELD)
+        set_field(s, &l->l, &al_scenario_look_fields[e->field], e);
+    else if (e->kind == AL_CHANGE_LOOK_METRIC)
+        set_track(&l->m[e->field], e, al_look_metric_table[e->field].unit);
+    else if (e->kind == AL_CHANGE_UNLOOK)
+        l->present = false;
 }
 
 static void end_proc(struct al_scenario *s, struct al_proc_state *p) {
@@ -243,16 +249,10 @@ static void apply(struct al_scenario *s, const struct al_change *e) {
         s->ranks[e->target].present = false;
         break;
     case AL_CHANGE_LOOK:
-        begin_look(&s->looks[e->target]);
-        break;
     case AL_CHANGE_LOOK_FIELD:
-        set_field(s, &s->looks[e->target].l, &al_scenario_look_fields[e->field], e);
-        break;
     case AL_CHANGE_LOOK_METRIC:
-        set_track(&s->looks[e->target].m[e->field], e, al_look_metric_table[e->field].unit);
-        break;
     case AL_CHANGE_UNLOOK:
-        s->looks[e->target].present = false;
+        apply_look(s, e, &s->looks[e->target]);
         break;
     case AL_CHANGE_HANG:
         s->hung_call = al_scenario_text(s, e->text);

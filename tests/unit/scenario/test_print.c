@@ -20,24 +20,6 @@ static struct al_value some_value(int64_t now) {
     return (struct al_value){counts ? rnd(100000) / 64.0 : 0, now, status};
 }
 
-static void change_ranks(struct al_snapshot *s, int64_t now) {
-    s->rank_count = 0;
-    for (int p = 0; p < 4; p++) {
-        if (rnd(4) == 0)
-            continue;
-        struct al_rank *rank = al_snapshot_add_rank(s);
-        rank->pid = 100 + p;
-        rank->start_ticks = 50 + rnd(2);
-        rank->job = 90;
-        rank->rank = p;
-        rank->world = 4;
-        snprintf(rank->source, sizeof rank->source, "a \"b\" %u", rnd(2));
-        for (int m = 0; m < AL_RANK_METRIC_COUNT; m++)
-            rank->m[m] = some_value(now);
-        rank->m[AL_RANK_PHASE] = rnd(4) ? al_value_ok(rnd(AL_RANK_BETWEEN + 1), now) : al_value_none(AL_STATUS_UNREAD);
-    }
-}
-
 static void change_looks(struct al_snapshot *s, int64_t now) {
     s->look_count = 0;
     for (int p = 0; p < 3; p++) {
@@ -53,6 +35,25 @@ static void change_looks(struct al_snapshot *s, int64_t now) {
         snprintf(look->problem, sizeof look->problem, "%s", rnd(2) ? "" : "may not read");
         for (int m = 0; m < AL_LOOK_METRIC_COUNT; m++)
             look->m[m] = some_value(now);
+    }
+}
+
+static void change_ranks(struct al_snapshot *s, int64_t now) {
+    s->rank_count = 0;
+    change_looks(s, now);
+    for (int p = 0; p < 4; p++) {
+        if (rnd(4) == 0)
+            continue;
+        struct al_rank *rank = al_snapshot_add_rank(s);
+        rank->pid = 100 + p;
+        rank->start_ticks = 50 + rnd(2);
+        rank->job = 90;
+        rank->rank = p;
+        rank->world = 4;
+        snprintf(rank->source, sizeof rank->source, "a \"b\" %u", rnd(2));
+        for (int m = 0; m < AL_RANK_METRIC_COUNT; m++)
+            rank->m[m] = some_value(now);
+        rank->m[AL_RANK_PHASE] = rnd(4) ? al_value_ok(rnd(AL_RANK_BETWEEN + 1), now) : al_value_none(AL_STATUS_UNREAD);
     }
 }
 
@@ -99,7 +100,6 @@ static void change(struct al_snapshot *s, int tick, int64_t now) {
             proc->m[m] = some_value(now);
     }
     change_ranks(s, now);
-    change_looks(s, now);
     for (uint32_t g = 0; g < 3; g++)
         for (int p = 0; p < 6 && s->gpus[g].info.status == AL_STATUS_OK; p++) {
             if (rnd(3) == 0)
