@@ -17,6 +17,7 @@
 #define MACHINE EM_X86_64
 #endif
 
+#define PE_OMIT 0xff
 #define PE_UDATA4 0x03 // encodings of .eh_frame_hdr that linkers write
 #define PE_PCREL_SDATA4 0x1b
 #define PE_DATAREL_SDATA4 0x3b
@@ -92,6 +93,24 @@ static int span(struct al_cfi *c, uint64_t size, uint64_t segment_end, uint64_t 
     return 0;
 }
 
+static int make_image(struct al_cfi *c) {
+    c->image_size = FRONT + (c->end - c->base);
+    c->filled = calloc(1, (c->end - c->base) / PAGE / 8 + 1);
+    c->image = mmap(NULL, c->image_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (c->image == MAP_FAILED)
+        c->image = NULL;
+    return c->filled && c->image ? 0 : AL_E_NOMEM;
+}
+
+static int understand(struct al_cfi *c, bool ok) {
+    c->elf = ok ? c->e->elf_memory((char *)c->image, c->image_size) : NULL;
+    c->cfi = c->elf ? c->e->dwarf_getcfi_elf(c->elf) : NULL;
+    if (c->cfi)
+        return 0;
+    al_cfi_close(c);
+    return AL_E_FORMAT;
+}
+
 int al_cfi_open(struct al_cfi *c, const struct al_elfutils *e, const struct al_memory *memory, uint64_t bias,
                 uint64_t header, uint64_t size, uint64_t segment_end) {
     uint64_t frames = 0;
@@ -101,24 +120,36 @@ int al_cfi_open(struct al_cfi *c, const struct al_elfutils *e, const struct al_m
     int error = span(c, size, segment_end, &frames);
     if (error)
         return error;
-    c->image_size = FRONT + (c->end - c->base);
-    c->filled = calloc(1, (c->end - c->base) / PAGE / 8 + 1);
-    c->image = mmap(NULL, c->image_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (c->image == MAP_FAILED)
-        c->image = NULL;
-    if (!c->filled || !c->image) {
+    if ((error = make_image(c))) {
         al_cfi_close(c);
-        return AL_E_NOMEM;
+        return error;
     }
     write_header(c, size);
     uint64_t rest = c->end - frames;
-    bool ok = fill(c, header, size) && (c->table || fill(c, frames, rest < AL_CFI_WHOLE_MOST ? rest : AL_CFI_WHOLE_MOST));
-    c->elf = ok ? e->elf_memory((char *)c->image, c->image_size) : NULL;
-    c->cfi = c->elf ? e->dwarf_getcfi_elf(c->elf) : NULL;
-    if (c->cfi)
-        return 0;
-    al_cfi_close(c);
-    return AL_E_FORMAT;
+    return understand(c, fill(c, header, size) &&
+                             (c->table || fill(c, frames, rest < AL_CFI_WHOLE_MOST ? rest : AL_CFI_WHOLE_MOST)));
+}
+
+// A header is put into the image's front, as if it lay right before the object's memory.
+int al_cfi_open_bare(struct al_cfi *c, const struct al_elfutils *e, const struct al_memory *memory, uint64_t bias,
+                     uint64_t frames, uint64_t size) {
+    unsigned char head[8] = {1, PE_PCREL_SDATA4, PE_OMIT, PE_OMIT};
+    *c = (struct al_cfi){.e = e, .memory = memory, .bias = bias};
+    if (frames < FRONT || size > AL_CFI_WHOLE_MOST || size < sizeof head || frames > UINT64_MAX - size)
+        return AL_E_FORMAT;
+    c->base = frames & ~(uint64_t)(PAGE - 1);
+    c->end = frames + size;
+    c->header = c->base - FRONT / 2;
+    int error = make_image(c);
+    if (error) {
+        al_cfi_close(c);
+        return error;
+    }
+    int32_t way = (int32_t)(frames - (c->header + 4));
+    memcpy(head + 4, &way, sizeof way);
+    write_header(c, sizeof head);
+    memcpy(c->image + FRONT / 2, head, sizeof head);
+    return understand(c, fill(c, frames, size));
 }
 
 void al_cfi_close(struct al_cfi *c) {

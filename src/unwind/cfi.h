@@ -30,6 +30,9 @@ struct al_cfi {
 // AL_E_FORMAT: not usable; AL_E_NOMEM.
 int al_cfi_open(struct al_cfi *c, const struct al_elfutils *e, const struct al_memory *memory, uint64_t bias,
                 uint64_t header, uint64_t size, uint64_t segment_end);
+// The same of an .eh_frame without a header (static programs), which is copied whole.
+int al_cfi_open_bare(struct al_cfi *c, const struct al_elfutils *e, const struct al_memory *memory, uint64_t bias,
+                     uint64_t frames, uint64_t size);
 void al_cfi_close(struct al_cfi *c);
 // The rule at an address of the target; *ret_start: where its function begins (0 not known). AL_E_NOENT: none there.
 int al_cfi_rule(struct al_cfi *c, struct al_rules *rules, uint64_t address, uint32_t *ret, uint64_t *ret_start);

@@ -43,13 +43,17 @@ static bool is_it(const struct al_dso *d, const struct al_bytes *b) {
 
 bool al_dso_open_file(const struct al_objects *o, const struct al_dso *d, struct al_bytes *ret) {
     char path[PATH];
-    if (!d->deleted && d->path[0] == '/') {
-        snprintf(path, sizeof path, "%s/%d/root%s", o->procfs, (int)o->pid, d->path);
-        if (open_bytes(path, ret)) {
-            if (is_it(d, ret))
-                return true;
-            close(ret->fd);
-        }
+    // The kernel tells paths from the reader's root where the file can be reached from there (chroot), else from its own.
+    for (int own = 0; own < 2 && !d->deleted && d->path[0] == '/'; own++) {
+        if (own)
+            snprintf(path, sizeof path, "%s", d->path);
+        else
+            snprintf(path, sizeof path, "%s/%d/root%s", o->procfs, (int)o->pid, d->path);
+        if (!open_bytes(path, ret))
+            continue;
+        if (is_it(d, ret))
+            return true;
+        close(ret->fd);
     }
     // Another file lies there now, or none.
     snprintf(path, sizeof path, "%s/%d/map_files/%" PRIx64 "-%" PRIx64, o->procfs, (int)o->pid, d->header, d->first_end);

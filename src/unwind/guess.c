@@ -32,9 +32,11 @@ static uint64_t stub_target(struct al_unwind *u, uint64_t stub) {
 }
 #else
 static void read_call(struct al_unwind *u, struct al_known *k, uint64_t ret) {
-    unsigned char b[8]; // what stands before the return address
+    unsigned char b[8] = {0}; // what stands before the return address
+    unsigned in_page = ret % 4096;
     k->call = AL_CALL_NONE;
-    if (!al_memory_get(&u->memory, ret - sizeof b, b, sizeof b))
+    if (!al_memory_get(&u->memory, ret - sizeof b, b, sizeof b) &&
+        (in_page >= sizeof b || !in_page || !al_memory_get(&u->memory, ret - in_page, b + sizeof b - in_page, in_page)))
         return;
     if (b[3] == 0xe8) {
         k->call = AL_CALL_DIRECT;

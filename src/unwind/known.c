@@ -58,6 +58,8 @@ static void look_at_name(struct al_known *k, const char *raw) {
 
 static int name_it(struct al_unwind *u, struct al_known *k, struct al_dso *d) {
     char raw[RAW_MOST], name[RAW_MOST];
+    if (k->rule && u->rules.list[k->rule - 1].signal) // the C library's return from handlers, of names that say nothing
+        return al_texts_add(&u->texts, "[signal]", d->path, "", 0, &k->symbol);
     const struct al_symbols *s = al_dso_symbols(&u->objects, d);
     const struct al_symbol *symbol = s ? al_symbols_find(s, k->address - d->bias) : NULL;
     if (symbol && al_symbols_name(s, symbol, raw, sizeof raw)) {
@@ -106,6 +108,9 @@ static int find_out(struct al_unwind *u, struct al_known *k) {
     struct al_cfi *cfi = al_dso_cfi(&u->objects, area->dso);
     k->kind = AL_UNWIND_CODE;
     int error = cfi ? al_cfi_rule(cfi, &u->rules, k->address, &rule, &k->start) : AL_E_NOENT;
+    Dwarf_CFI *other = error == AL_E_NOENT ? al_dso_debug_frame(&u->objects, area->dso) : NULL;
+    if (other)
+        error = al_cfi_rule_of(u->objects.e, other, &u->rules, k->address - area->dso->bias, &rule);
     if (!error)
         k->rule = rule + 1;
     return error == AL_E_NOMEM ? error : name_it(u, k, area->dso);

@@ -128,12 +128,20 @@ static Dwarf_Die *unit_of(const struct al_elfutils *e, Dwarf *dwarf, uint64_t ad
     return NULL;
 }
 
-bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
+static struct al_lines *lines_of(const struct al_objects *o, struct al_dso *d) {
     if (!d->lines_tried) {
         d->lines_tried = true;
         d->lines = d->vdso ? NULL : lines_open(o, d);
     }
-    if (!d->lines)
+    return d->lines;
+}
+
+Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d) {
+    return lines_of(o, d) ? o->e->dwarf_getcfi(d->lines->dwarf) : NULL;
+}
+
+bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
+    if (!lines_of(o, d))
         return false;
     Dwarf_Die unit;
     Dwarf_Line *line = unit_of(o->e, d->lines->dwarf, address, &unit) ? o->e->dwarf_getsrc_die(&unit, address) : NULL;

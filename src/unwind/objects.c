@@ -225,11 +225,24 @@ void al_objects_free(struct al_objects *o) {
     o->count = o->cap = o->areas_count = o->areas_cap = 0;
 }
 
+// Static programs have tables, but only their section headers tell where.
+static bool open_bare(const struct al_objects *o, struct al_dso *d) {
+    struct al_bytes file;
+    Elf64_Shdr s;
+    if (d->vdso || !al_dso_open_file(o, d, &file))
+        return false;
+    bool ok = al_bytes_section(&file, 0, ".eh_frame", &s, NULL) && s.sh_flags & SHF_ALLOC &&
+              al_cfi_open_bare(&d->cfi, o->e, o->memory, d->bias, s.sh_addr, s.sh_size) == 0;
+    al_bytes_close(&file);
+    return ok;
+}
+
 struct al_cfi *al_dso_cfi(const struct al_objects *o, struct al_dso *d) {
     if (!d->cfi_tried) {
         d->cfi_tried = true;
-        d->cfi_ok = d->frames_size && al_cfi_open(&d->cfi, o->e, o->memory, d->bias, d->frames, d->frames_size,
-                                                  d->frames_segment_end) == 0;
+        d->cfi_ok = d->frames_size ? al_cfi_open(&d->cfi, o->e, o->memory, d->bias, d->frames, d->frames_size,
+                                                 d->frames_segment_end) == 0
+                                   : open_bare(o, d);
     }
     return d->cfi_ok ? &d->cfi : NULL;
 }

@@ -57,6 +57,8 @@ bool al_debug_by_id(const struct al_objects *o, const unsigned char *id, uint32_
 
 // lines.c: source file (its pointer is good while d lives) and line of an address of the file. False: not known.
 bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line);
+// Frame information of programs compiled without .eh_frame. NULL: none.
+Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d);
 void al_lines_free(const struct al_objects *o, struct al_lines *l);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// unwind-tool PID [--waiting] [--lines] [--bench N]: native stacks of a process's threads, each stopped for its moment.
-// --waiting: with only what is known of a thread that waits. --bench: how long N unwindings of the first take.
+// unwind-tool PID [--waiting] [--copy BYTES] [--twice] [--bench N]: native stacks of a process's threads, each stopped for
+// its moment. --waiting: with only what is known of a thread that waits. --copy: with so much of the stack and nothing
+// beyond. --twice: once more for each line on standard input. --bench: how long N unwindings of the first take.
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,31 +34,17 @@ static void bench(struct al_unwind *u, const struct stop *s, long count) {
     printf("%ld times %u frames: %.3f us a stack, %.1f ns a frame\n", count, stack.count, us, us * 1e3 / stack.count);
 }
 
-int main(int argc, char **argv) {
+static void look(struct al_unwind *u, pid_t pid, bool waiting, size_t copy, long count) {
     static struct stop stop;
-    struct al_unwind *u;
-    struct al_unwind_error error;
     struct al_unwind_stack stack;
     char path[64];
-    bool waiting = false;
-    long count = 0;
-    for (int i = 2; i < argc; i++) {
-        waiting |= !strcmp(argv[i], "--waiting");
-        if (!strcmp(argv[i], "--bench") && i + 1 < argc)
-            count = atol(argv[i + 1]);
-    }
-    pid_t pid = argc > 1 ? (pid_t)atol(argv[1]) : 0;
-    int64_t start = al_monotonic_ns();
-    if (al_unwind_open(pid, NULL, &u, &error) != 0) {
-        fprintf(stderr, "%s\n", error.text);
-        return 1;
-    }
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *tasks = opendir(path);
     for (struct dirent *d; tasks && (d = readdir(tasks));) {
         pid_t tid = (pid_t)atol(d->d_name);
-        if (!tid || !stop_thread(tid, STOP_STACK, &stop))
+        if (!tid || !stop_thread(tid, copy ? copy : STOP_STACK, &stop))
             continue;
+        stop.in.stopped = !copy;
         if (waiting)
             stop_forget_registers(&stop);
         if (al_unwind_thread(u, &stop.in, &stack) == 0)
@@ -69,10 +56,35 @@ int main(int argc, char **argv) {
     }
     if (tasks)
         closedir(tasks);
+}
+
+int main(int argc, char **argv) {
+    struct al_unwind *u;
+    struct al_unwind_error error;
     struct al_unwind_counts c;
-    al_unwind_get_counts(u, &c);
-    printf("%" PRIu64 " stacks, %" PRIu64 " frames, %" PRIu64 " rules, %" PRIu64 " symbols, %" PRIu64 " objects; %.1f ms in all\n",
-           c.stacks, c.frames, c.rules, c.symbols, c.objects, (double)(al_monotonic_ns() - start) / 1e6);
+    bool waiting = false, again = false;
+    long count = 0, copy = 0;
+    for (int i = 2; i < argc; i++) {
+        waiting |= !strcmp(argv[i], "--waiting");
+        again |= !strcmp(argv[i], "--twice");
+        if (!strcmp(argv[i], "--bench") && i + 1 < argc)
+            count = atol(argv[i + 1]);
+        if (!strcmp(argv[i], "--copy") && i + 1 < argc)
+            copy = atol(argv[i + 1]);
+    }
+    pid_t pid = argc > 1 ? (pid_t)atol(argv[1]) : 0;
+    int64_t start = al_monotonic_ns();
+    if (al_unwind_open(pid, NULL, &u, &error) != 0) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    do {
+        look(u, pid, waiting, (size_t)copy, count);
+        al_unwind_get_counts(u, &c);
+        printf("%" PRIu64 " stacks, %" PRIu64 " frames, %" PRIu64 " rules, %" PRIu64 " symbols, %" PRIu64 " objects; %.1f ms in all\n",
+               c.stacks, c.frames, c.rules, c.symbols, c.objects, (double)(al_monotonic_ns() - start) / 1e6);
+        fflush(stdout);
+    } while (again && getchar() != EOF);
     al_unwind_free(u);
     return 0;
 }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// A known chain of calls to look at from outside: main, one, two (its frame has no fixed size), three (its frame is
+// aligned), four, and then what is asked for. A line on standard output says that it stands there.
+// chain pause | spin | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp
+#include <alloca.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PLAIN __attribute__((noinline, noclone, noipa))
+
+static char **words;
+static volatile int sink;
+
+PLAIN static void stand(void) {
+    puts("ready");
+    fflush(stdout);
+    pause();
+    sink++;
+}
+
+PLAIN static void spin(void) {
+    puts("ready");
+    fflush(stdout);
+    while (sink != -1)
+        ;
+    sink++;
+}
+
+PLAIN static void handler(int number) {
+    stand();
+    sink += number;
+}
+
+PLAIN static void by_signal(int alternative) {
+    static char other[65536];
+    stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = alternative ? SA_ONSTACK : 0};
+    if (alternative)
+        sigaltstack(&stack, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    sink++;
+}
+
+PLAIN static int compare(const void *a, const void *b) {
+    stand();
+    return *(const int *)a - *(const int *)b;
+}
+
+PLAIN static void by_sort(void) {
+    int numbers[4] = {3, 1, 2, 4};
+    qsort(numbers, 4, sizeof *numbers, compare);
+    sink += numbers[0];
+}
+
+PLAIN static void deep(int depth) {
+    volatile char room[256];
+    room[0] = (char)depth;
+    if (depth > 1)
+        deep(depth - 1);
+    else
+        stand();
+    sink += room[0];
+}
+
+PLAIN static void by_library(const char *path) {
+    void *handle = dlopen(path, RTLD_NOW);
+    void (*call)(void (*)(void)) = handle ? (void (*)(void (*)(void)))dlsym(handle, "loaded_later") : NULL;
+    if (call)
+        call(stand);
+    sink++;
+}
+
+#if defined __x86_64__
+// Code without tables: [push %rbp; mov %rsp,%rbp;] sub $16,%rsp; call *%rdi; add $16,%rsp; [pop %rbp;] ret
+PLAIN static void by_code(const char *map, int pointer) {
+    static const unsigned char with[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xff,
+                                         0xd7, 0x48, 0x83, 0xc4, 0x10, 0x5d, 0xc3};
+    static const unsigned char without[] = {0x48, 0x83, 0xec, 0x18, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x18, 0xc3};
+    unsigned char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(code, pointer ? with : without, pointer ? sizeof with : sizeof without);
+    FILE *f = fopen(map, "w");
+    if (f) {
+        fprintf(f, "%lx %x made; at [run] time\n", (unsigned long)code, 64);
+        fclose(f);
+    }
+    ((void (*)(void (*)(void)))(void *)code)(stand);
+    sink++;
+}
+#endif
+
+PLAIN static void four(void) {
+    char map[64];
+    if (!strcmp(words[1], "spin"))
+        spin();
+    else if (!strcmp(words[1], "signal") || !strcmp(words[1], "altstack"))
+        by_signal(words[1][0] == 'a');
+    else if (!strcmp(words[1], "sort"))
+        by_sort();
+    else if (!strcmp(words[1], "deep"))
+        deep(atoi(words[2]));
+    else if (!strcmp(words[1], "load"))
+        by_library(words[2]);
+#if defined __x86_64__
+    else if (!strcmp(words[1], "code") || !strcmp(words[1], "code-fp")) {
+        snprintf(map, sizeof map, "/tmp/perf-%d.map", (int)getpid());
+        by_code(map, words[1][4] == '-');
+    }
+#endif
+    else
+        stand();
+    sink++;
+}
+
+PLAIN static void three(void) {
+    volatile char aligned[128] __attribute__((aligned(64)));
+    aligned[0] = 1;
+    char *more = alloca((size_t)(getpid() % 7 + 16));
+    more[0] = 1;
+    sink += more[0];
+    four();
+    sink += aligned[0];
+}
+
+PLAIN static void two(void) {
+    char *room = alloca((size_t)(getpid() % 100 + 200));
+    room[0] = (char)sink;
+    sink += room[0];
+    three();
+    sink += room[0];
+}
+
+PLAIN static void one(void) {
+    two();
+    sink++;
+}
+
+int main(int argc, char **argv) {
+    words = argv;
+    if (argc < 2 || ((!strcmp(argv[1], "deep") || !strcmp(argv[1], "load")) && argc < 3))
+        return 2;
+    alarm(600); // should nobody end it
+    one();
+    return sink == 0;
+}
