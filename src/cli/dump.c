@@ -170,12 +170,13 @@ static void print(struct dump *d, struct al_dump *out, struct al_stack *s, struc
     al_dump_native_free(&native);
 }
 
-static void dump_one(struct dump *d, const struct al_stacks_who *who, const struct al_stacks_process *p, struct al_buf *b) {
+// tells: also of one that is no Python.
+static void dump_one(struct dump *d, const struct al_stacks_who *who, const struct al_stacks_process *p, struct al_buf *b, bool tells) {
     struct al_stack *s = NULL;
     struct al_stack_error error = {""};
     struct al_dump out = {.process = p};
     int result = al_dump_read(&d->settings, &s, &out, &error);
-    if (result && !al_stacks_tells(who, p->pid, result))
+    if (result && !tells && !al_stacks_tells(who, result))
         return;
     if (result) {
         al_cli_error("dump: %s", error.text);
@@ -240,7 +241,10 @@ static int dump(struct dump *d) {
     if (d->json)
         al_buf_str(&b, "{\"processes\": [");
     for (uint32_t i = 0; !result && i < who.count; i++)
-        dump_one(d, &who, &who.list[i], &b);
+        dump_one(d, &who, &who.list[i], &b, false);
+    for (uint32_t i = 0; !result && !d->printed && !d->error && i < who.count; i++) // nothing is Python
+        if (who.list[i].pid == d->pid)
+            dump_one(d, &who, &who.list[i], &b, true);
     if (d->json)
         al_buf_str(&b, "]}\n");
     al_stacks_free(&who);

@@ -152,7 +152,7 @@ static int sample_all(struct al_dump_job *j, const struct al_stack_settings *set
         m->result = al_dump_read(settings, &m->stack, &m->dump, &m->error);
         if (!m->result && first)
             result = keep_first(m);
-        m->told = m->result && (al_dump_is_rank(m) || al_stacks_tells(&j->who, m->dump.process->pid, m->result));
+        m->told = m->result && (al_dump_is_rank(m) || al_stacks_tells(&j->who, m->result));
         m->asleep = m->result ? -1 : asleep(m);
         m->dump.stack = m->stack;
         m->dump.error = m->result ? m->error.text : NULL;

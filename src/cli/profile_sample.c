@@ -91,7 +91,7 @@ static int add_target(struct al_profiling *p, const struct al_stacks_who *who, c
     int result = open_stack(p, t, false);
     // What is started is not Python at first, and its wrappers never are.
     bool early = p->launched && (result == AL_E_FORMAT || result == AL_E_GONE || result == AL_E_NOENT);
-    if (result && !early && al_stacks_tells(who, process->pid, result))
+    if (result && !early && al_stacks_tells(who, result))
         (void)open_stack(p, t, true); // once more, for its words
     return 0;
 }
@@ -127,6 +127,8 @@ int al_profiling_open(struct al_profiling *p) {
     for (uint32_t i = 0; i < p->target_count && !result; i++)
         if (p->targets[i]->stack)
             return 0;
+    if (!result && !p->error && p->target_count && !p->launched) // nothing is Python: what the first says of it
+        (void)open_stack(p, p->targets[0], true);
     return result ? result : p->error ? p->error : AL_E_NOENT;
 }
 

@@ -124,6 +124,6 @@ pid_t al_stacks_pid(const char *text) {
     return text && al_str_u64(text, &pid) && pid <= INT32_MAX ? (pid_t)pid : 0;
 }
 
-bool al_stacks_tells(const struct al_stacks_who *who, pid_t pid, int error) {
-    return who->count == 1 || pid == who->pid || (error != AL_E_FORMAT && error != AL_E_GONE && error != AL_E_NOENT);
+bool al_stacks_tells(const struct al_stacks_who *who, int error) {
+    return who->count == 1 || (error != AL_E_FORMAT && error != AL_E_GONE && error != AL_E_NOENT);
 }

@@ -41,7 +41,7 @@ void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size);
 void al_stacks_version(uint32_t version, char *out, size_t size);
 // A PID as an argument: 0 when it is none.
 pid_t al_stacks_pid(const char *text);
-// Whether an error of one process of several is worth a word: others in a tree need not be Python.
-bool al_stacks_tells(const struct al_stacks_who *who, pid_t pid, int error);
+// Whether an error of one process of several is worth a word: in a tree not all need be Python, not even the named one.
+bool al_stacks_tells(const struct al_stacks_who *who, int error);
 
 #endif

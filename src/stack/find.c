@@ -125,10 +125,7 @@ static int unsupported(struct search *s, enum al_layout_problem problem, struct 
 }
 
 static int not_python(struct search *s, struct al_stack_error *e) {
-    snprintf(e->text, sizeof e->text,
-             "process %d (%.300s) holds no CPython interpreter; if it starts one as a child, name that "
-             "process",
-             (int)s->pid, s->exe[0] ? s->exe : "?");
+    snprintf(e->text, sizeof e->text, "process %d (%.200s) holds no CPython interpreter", (int)s->pid, s->exe[0] ? s->exe : "?");
     return AL_E_FORMAT;
 }
 

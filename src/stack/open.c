@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "stack/below.h"
 #include "stack/parts.h"
 
 uint64_t al_start_time(const char *procfs, pid_t pid) {
@@ -73,6 +74,18 @@ static int probe(struct al_stack *s, const struct al_areas *areas) {
     return 0;
 }
 
+// A launcher's pid is given as easily as its Python's.
+static void tell_below(const struct al_stack *s, struct al_stack_error *error) {
+    char below[256];
+    size_t used = strlen(error->text);
+    al_python_below(s->procfs, s->pid, below, sizeof below);
+    if (below[0])
+        snprintf(error->text + used, sizeof error->text - used, ", but below it these do: %s: name one of them, or all by --subprocesses",
+                 below);
+    else
+        snprintf(error->text + used, sizeof error->text - used, ", and no process below it does");
+}
+
 static int find(struct al_stack *s, struct al_stack_error *error) {
     struct al_areas areas;
     s->start_time = al_start_time(s->procfs, s->pid);
@@ -96,6 +109,8 @@ static int find(struct al_stack *s, struct al_stack_error *error) {
     // It may have ended or been denied meanwhile: say that instead.
     if (code == AL_E_FORMAT && s->remote.error)
         return cannot(s->pid, al_remote_error(&s->remote), error);
+    if (code == AL_E_FORMAT && !s->found.runtime)
+        tell_below(s, error);
     return code;
 }
 
