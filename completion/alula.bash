@@ -7,7 +7,7 @@ _alula_options() {
     top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
-    dump) echo "-p --pid -s --subprocesses --tree --all-ranks --brief -n --native --native-all --blocking --nonblocking --json --depth --no-cmdline --help" ;;
+    dump) echo "-p --pid -s --subprocesses -l --locals --tree --all-ranks --brief -n --native --native-all --blocking --nonblocking --json --depth --no-cmdline --help" ;;
     stacks) echo "-p --pid -s --subprocesses --tree -i --idle -g --gil -l --lines -t --threads --thread --filter --sort --window -w --whole -r --rate -d --duration --once --rows --json --ascii --no-color --no-cmdline --help" ;;
     profile) echo "-o --output -d --duration -r --rate -f --format -g --gil -i --idle -s --subprocesses --tree -t --threads -F --function -p --pid --quiet --help" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;

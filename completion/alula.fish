@@ -98,6 +98,7 @@ complete -c alula -n '__alula_is dump' -l native-all
 complete -c alula -n '__alula_is dump' -l blocking
 complete -c alula -n '__alula_is dump' -l nonblocking
 complete -c alula -n '__alula_is dump' -l brief
+complete -c alula -n '__alula_is dump' -s l -l locals
 complete -c alula -n '__alula_is run' -l soak -x
 complete -c alula -n '__alula_is run' -l nvtx
 complete -c alula -n '__alula_is run attach' -l preset -x -a debug

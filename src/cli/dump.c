@@ -28,6 +28,7 @@ static const char usage[] =
     "                       out; needs libdw (elfutils)\n"
     "      --native-all     the interpreter's own, too\n"
     "      --blocking       stop each thread for the moment in which it is read; without it nothing is stopped (--nonblocking)\n"
+    "  -l, --locals         also the local variables of each function: names, types and short values, secrets masked\n"
     "  -p, --pid PID        the process, as py-spy writes it\n"
     "      --depth N        frames a thread, the innermost ones (1024)\n"
     "      --json           as JSON; unknown is null\n"
@@ -53,6 +54,7 @@ static const struct option options[] = {
     {"tree", no_argument, NULL, OPT_TREE},
     {"pid", required_argument, NULL, 'p'},
     {"all-ranks", no_argument, NULL, OPT_ALL_RANKS},
+    {"locals", no_argument, NULL, 'l'},
     {"brief", no_argument, NULL, OPT_BRIEF},
     {"native", no_argument, NULL, 'n'},
     {"native-all", no_argument, NULL, OPT_NATIVE_ALL},
@@ -69,7 +71,7 @@ struct dump {
     struct al_stack_settings settings;
     struct al_native_settings native;
     pid_t pid;
-    bool json, no_cmdline, help, all_ranks, brief, with_native;
+    bool json, no_cmdline, help, all_ranks, brief, with_native, locals;
     uint32_t printed;
     int error; // the first one
 };
@@ -86,6 +88,7 @@ static int take(struct dump *d, int option) {
     case 's': d->reach = d->reach == AL_STACKS_JOB ? AL_STACKS_JOB : AL_STACKS_BELOW; return 0;
     case OPT_TREE: d->reach = AL_STACKS_JOB; return 0;
     case OPT_ALL_RANKS: d->all_ranks = true; return 0;
+    case 'l': d->locals = true; return 0;
     case OPT_BRIEF: d->brief = true; return 0;
     case 'n': d->with_native = true; return 0;
     case OPT_NATIVE_ALL: d->with_native = d->native.all = true; return 0;
@@ -107,7 +110,7 @@ static int take(struct dump *d, int option) {
 
 static int parse(struct dump *d, int argc, char **argv) {
     int option, result = 0;
-    while (!result && !d->help && (option = getopt_long(argc, argv, "snp:h", options, NULL)) != -1)
+    while (!result && !d->help && (option = getopt_long(argc, argv, "snlp:h", options, NULL)) != -1)
         result = take(d, option);
     if (result || d->help)
         return result;
@@ -163,10 +166,13 @@ static void print(struct dump *d, struct al_dump *out, struct al_stack *s, struc
     d->native.python = !d->with_native;
     int result = s && (d->with_native || d->native.blocking) ? al_dump_native_add(&native, out, s, &d->native) : 0;
     d->error = d->error ? d->error : result;
+    if (s && d->locals && al_dump_locals(s, out))
+        b->failed = true;
     if (d->json)
         al_dump_json(b, out);
     else if (s)
         al_dump_text(b, out);
+    al_dump_locals_free(out);
     al_dump_native_free(&native);
 }
 

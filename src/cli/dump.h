@@ -7,6 +7,7 @@
 #include "cli/stacks.h"
 #include "model/rank.h"
 #include "stack/differ.h"
+#include "stack/locals.h"
 #include "unwind/native.h"
 
 struct al_dump {
@@ -15,6 +16,7 @@ struct al_dump {
     const struct al_stack_sample *sample;
     int64_t at_realtime_ns;
     const char *error;
+    struct al_stack_locals **locals; // of each thread of the sample; NULL: not asked for
 };
 
 // A sample of all threads; those that moved are read again. out->process is set by the caller. With *s NULL the process is opened;
@@ -30,6 +32,10 @@ struct al_dump_native {
 // *out's from then on. What cannot be had is said on stderr; on an error d is as it was. Free *out in both cases, after printing.
 int al_dump_native_add(struct al_dump_native *out, struct al_dump *d, struct al_stack *stack, const struct al_native_settings *settings);
 void al_dump_native_free(struct al_dump_native *out);
+
+// The local variables of all threads of the sample, secrets masked; s is d->stack. AL_E_NOMEM.
+int al_dump_locals(struct al_stack *s, struct al_dump *d);
+void al_dump_locals_free(struct al_dump *d);
 
 void al_dump_text(struct al_buf *b, const struct al_dump *d);
 void al_dump_json(struct al_buf *b, const struct al_dump *d);

@@ -55,7 +55,27 @@ static void frame_text(struct al_buf *b, const struct al_stack *s, const struct 
     al_buf_str(b, f->degraded ? "  (not all of it could be read)\n" : "\n");
 }
 
-static void thread_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t) {
+static void locals_text(struct al_buf *b, const struct al_stack_locals *l) {
+    if (l->moved)
+        al_buf_str(b, "        (it moved while its variables were read)\n");
+    for (uint32_t i = 0; i < l->count; i++) {
+        const struct al_stack_local *v = &l->list[i];
+        al_buf_str(b, "        ");
+        al_term_string(b, v->name);
+        al_buf_str(b, ": ");
+        al_term_string(b, v->changed ? "(changed while it was read)" : *v->type ? v->type : "(could not be read)");
+        if (*v->value) {
+            al_buf_str(b, " = ");
+            al_term_string(b, v->value);
+        }
+        al_buf_char(b, '\n');
+    }
+    if (l->left_out)
+        al_buf_printf(b, "        (%u more)\n", l->left_out);
+}
+
+static void thread_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t,
+                        const struct al_stack_locals *locals) {
     al_buf_str(b, "  thread ");
     if (t->tid)
         al_buf_printf(b, "%d", (int)t->tid);
@@ -79,8 +99,11 @@ static void thread_text(struct al_buf *b, const struct al_stack *s, const struct
         al_buf_str(b, "    (Python only: no picture of its registers could be had)\n");
     else if (t->native == AL_STACK_NATIVE_UNFIT)
         al_buf_str(b, "    (Python only: its native frames did not fit, it moved between the two readings)\n");
-    for (uint32_t i = 0; i < t->count; i++)
+    for (uint32_t i = 0; i < t->count; i++) {
         frame_text(b, s, &t->frames[i]);
+        if (locals)
+            locals_text(b, &locals[i]);
+    }
     if (t->native == AL_STACK_NATIVE_PART)
         al_buf_str(b, "    (native frames further out are missing)\n");
     if (t->truncated)
@@ -101,7 +124,7 @@ void al_dump_text(struct al_buf *b, const struct al_dump *d) {
     }
     al_buf_char(b, '\n');
     for (size_t i = 0; i < d->sample->count; i++)
-        thread_text(b, d->stack, &d->sample->threads[i]);
+        thread_text(b, d->stack, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
 }
 
 // --- JSON ---
@@ -129,7 +152,27 @@ static void native_json(struct al_buf *b, const struct al_stack_code *c, const s
     al_buf_printf(b, ", \"address\": \"0x%llx\", \"guessed\": %s}", (unsigned long long)f->address, f->guessed ? "true" : "false");
 }
 
-static void frame_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
+static void locals_json(struct al_buf *b, const struct al_stack_locals *l) {
+    al_buf_str(b, ", \"locals\": ");
+    if (l->moved) {
+        al_buf_str(b, "null");
+        return;
+    }
+    al_buf_char(b, '[');
+    for (uint32_t i = 0; i < l->count; i++) {
+        al_buf_str(b, i ? ", {" : "{");
+        text(b, "name", l->list[i].name);
+        al_buf_str(b, ", ");
+        text(b, "type", l->list[i].type);
+        al_buf_str(b, ", ");
+        text(b, "value", l->list[i].value);
+        al_buf_char(b, '}');
+    }
+    al_buf_char(b, ']');
+}
+
+static void frame_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f,
+                       const struct al_stack_locals *locals) {
     const struct al_stack_code *c = al_stack_code(s, f->code);
     if (f->kind == AL_STACK_NATIVE) {
         native_json(b, c, f);
@@ -147,7 +190,10 @@ static void frame_json(struct al_buf *b, const struct al_stack *s, const struct 
     text(b, "qualified_name", c ? c->qualname : NULL);
     al_buf_str(b, ", ");
     number(b, "first_line", c && c->first_line > 0, c ? c->first_line : 0);
-    al_buf_printf(b, ", \"degraded\": %s}", f->degraded ? "true" : "false");
+    al_buf_printf(b, ", \"degraded\": %s", f->degraded ? "true" : "false");
+    if (locals)
+        locals_json(b, locals);
+    al_buf_char(b, '}');
 }
 
 void al_dump_frame_json(struct al_buf *b, const struct al_differ_frame *f) {
@@ -160,7 +206,8 @@ void al_dump_frame_json(struct al_buf *b, const struct al_differ_frame *f) {
     al_buf_char(b, '}');
 }
 
-static void thread_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t) {
+static void thread_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t,
+                        const struct al_stack_locals *locals) {
     al_buf_char(b, '{');
     text(b, "name", t->name);
     al_buf_str(b, ", ");
@@ -177,7 +224,7 @@ static void thread_json(struct al_buf *b, const struct al_stack *s, const struct
     al_buf_str(b, ", \"frames\": [");
     for (uint32_t i = 0; i < t->count; i++) {
         al_buf_str(b, i ? ", " : "");
-        frame_json(b, s, &t->frames[i]);
+        frame_json(b, s, &t->frames[i], locals ? &locals[i] : NULL);
     }
     al_buf_str(b, "]}");
 }
@@ -193,7 +240,7 @@ static void read_json(struct al_buf *b, const struct al_dump *d) {
     al_buf_str(b, ", \"threads\": [");
     for (size_t i = 0; i < d->sample->count; i++) {
         al_buf_str(b, i ? ", " : "");
-        thread_json(b, d->stack, &d->sample->threads[i]);
+        thread_json(b, d->stack, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
     }
     al_buf_char(b, ']');
 }

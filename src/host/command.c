@@ -95,6 +95,10 @@ static bool is_secret_name(const char *name, size_t len) {
     return false;
 }
 
+bool al_command_secret(const char *name) {
+    return is_secret_name(name, strlen(name));
+}
+
 static bool is_name_byte(char c) {
     return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.' || c == '+' || c == '/' || c == '%';
 }

@@ -21,4 +21,7 @@ void al_program_parse(const char *args, size_t len, struct al_program *ret);
 // Rather too much is masked than too little: --max_tokens loses its value as well.
 void al_command_mask(const char *args, size_t len, char *out, size_t size);
 
+// Whether what has this name is masked.
+bool al_command_secret(const char *name);
+
 #endif

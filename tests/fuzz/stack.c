@@ -12,6 +12,7 @@
 #include "stack/core/walk.h"
 #include "stack/maps.h"
 #include "stack/object.h"
+#include "stack/value.h"
 
 #define BASE 0x10000u
 #define READS_MOST 60000
@@ -78,6 +79,25 @@ static bool count_to_16(void *user, uint64_t key, uint64_t value) {
     (void)key;
     (void)value;
     return ++*(int *)user == 16;
+}
+
+static bool no_name(const char *name) {
+    return *name == 'x';
+}
+
+static void cut(char *text, size_t size) {
+    if (size > 3)
+        text[3] = '\0';
+}
+
+// What a variable holds: each place of the first kilobyte taken for an object.
+static void read_values(const struct al_memory *m, const struct al_layout *l, uint64_t end) {
+    static struct al_values v;
+    char text[AL_VALUE_TEXT];
+    v = (struct al_values){.memory = m, .layout = l, .secret = no_name, .mask = cut};
+    for (uint64_t at = BASE; at < end && at < BASE + 1024; at += 128)
+        if (al_value_text(&v, at, text) && !memchr(text, '\0', sizeof text))
+            abort();
 }
 
 static void read_objects(const struct al_memory *m, const struct al_layout *l, uint64_t at) {
@@ -150,6 +170,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
                                               : al_layout_debug(i.data, i.size, 62, &l, &version) == AL_LAYOUT_FINE) {
         if (kind == 5)
             read_codes(&m, &l, BASE + i.size);
+        else if (kind == 6)
+            read_values(&m, &l, BASE + i.size);
         else if (kind == 3)
             read_objects(&m, &l, BASE + (which * 8u));
         else if (kind == 6)

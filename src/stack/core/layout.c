@@ -81,6 +81,8 @@ static const struct word WORDS[] = {
     {{39, 44, 52}, {34, 39, 47}, 4, true, F(code_first_line)},
     {{43, 48, 56}, {34, 39, 47}, 0, true, F(code_bytecode)}, // where the struct's variable part begins: may be its end
     {{0, 49, 57}, {0, 39, 47}, 8, false, F(code_tlbc)},
+    {{41, 46, 54}, {34, 39, 47}, 8, true, F(code_locals_names)},
+    {{42, 47, 55}, {34, 39, 47}, 8, true, F(code_locals_kinds)},
     {{45, 51, 59}, {44, 50, 58}, 8, true, F(object_type)},
     {{47, 53, 61}, {46, 52, 60}, 8, true, F(type_name)},
     {{49, 55, 63}, {46, 52, 60}, 8, true, F(type_flags)},
@@ -88,8 +90,11 @@ static const struct word WORDS[] = {
     {{0, 0, 67}, {0, 0, 66}, 8, true, F(type_cached_keys)},
     {{51, 57, 69}, {50, 56, 68}, 8, true, F(tuple_items)},
     {{52, 58, 70}, {50, 56, 68}, 8, true, F(tuple_size)},
+    {{54, 60, 72}, {53, 59, 71}, 8, true, F(list_items)},
+    {{55, 61, 73}, {53, 59, 71}, 8, true, F(list_size)},
     {{57, 67, 79}, {56, 66, 78}, 8, true, F(dict_keys)},
     {{58, 68, 80}, {56, 66, 78}, 8, true, F(dict_values)},
+    {{60, 70, 82}, {59, 69, 81}, 8, true, F(float_value)},
     {{62, 72, 84}, {61, 71, 83}, 8, true, F(long_tag)},
     {{63, 73, 85}, {61, 71, 83}, 4, true, F(long_digits)},
     {{65, 75, 87}, {64, 74, 86}, 8, true, F(bytes_size)},
@@ -144,7 +149,7 @@ static bool derive(const unsigned char *bytes, unsigned column, struct al_layout
     l->gil_holder = (uint32_t)(holder - gil);
     l->gil_size = 256; // for a waiter's futex: the struct has 208 bytes with glibc
     l->runtime_current = l->runtime_gil = l->cframe_frame = l->frame_entry = l->thread_number =
-        AL_LAYOUT_NONE;
+        l->code_varnames = l->code_cellvars = l->code_freevars = AL_LAYOUT_NONE;
     // Only what stands before the locals is read of a frame.
     l->frame_size = l->frame_locals;
     uint32_t in_frame[] = {l->frame_previous + 8, l->frame_code + 8, l->frame_instr + 8, l->frame_owner + 1};

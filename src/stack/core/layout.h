@@ -22,12 +22,12 @@
     X(frame_size) X(frame_previous) X(frame_code) X(frame_instr) X(frame_owner) X(frame_entry) X(frame_locals)         \
     X(frame_tlbc)                                                                                                      \
     X(code_size) X(code_filename) X(code_name) X(code_qualname) X(code_lines) X(code_first_line) X(code_bytecode)      \
-    X(code_tlbc)                                                                                                       \
+    X(code_tlbc) X(code_varnames) X(code_cellvars) X(code_freevars) X(code_locals_names) X(code_locals_kinds)          \
     X(object_type) X(type_name) X(type_flags) X(type_basic_size) X(type_cached_keys)                                   \
     X(text_size) X(text_length) X(text_state) X(text_ascii) X(text_compact)                                            \
     X(bytes_size) X(bytes_data)                                                                                        \
     X(dict_keys) X(dict_values) X(tuple_size) X(tuple_items) X(long_tag) X(long_digits)                                \
-    X(generator_frame) X(generator_state)
+    X(generator_frame) X(generator_state) X(list_size) X(list_items) X(float_value)
 
 enum al_lines_format { AL_LINES_LNOTAB, AL_LINES_310, AL_LINES_311 };
 

@@ -9,6 +9,7 @@ int main(void) {
     failed += al_test_local();
     failed += al_test_maps();
     failed += al_test_text();
+    failed += al_test_value();
     failed += al_test_walk();
     return failed != 0;
 }

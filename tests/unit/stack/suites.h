@@ -8,6 +8,7 @@ int al_test_lines(void);
 int al_test_local(void);
 int al_test_maps(void);
 int al_test_text(void);
+int al_test_value(void);
 int al_test_walk(void);
 
 #endif
