@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 
 #include "base/err.h"
+#include "unwind/cfi_check.h"
 
 #define PAGE 4096u
 #define FRONT PAGE // bytes of the image before the object's memory
-#define FDE_MOST 65536u
 #if defined __aarch64__
 #define MACHINE EM_AARCH64
 #else
@@ -44,10 +44,6 @@ static bool fill(struct al_cfi *c, uint64_t from, uint64_t size) {
             c->filled[page / 8] |= (unsigned char)(1u << page % 8);
     }
     return true;
-}
-
-static const unsigned char *at(const struct al_cfi *c, uint64_t address) {
-    return c->image + FRONT + (address - c->base);
 }
 
 static void write_header(struct al_cfi *c, uint64_t size) {
@@ -93,6 +89,10 @@ static int span(struct al_cfi *c, uint64_t size, uint64_t segment_end, uint64_t 
     return 0;
 }
 
+static const unsigned char *at(const struct al_cfi *c, uint64_t address) {
+    return c->image + FRONT + (address - c->base);
+}
+
 static int make_image(struct al_cfi *c) {
     c->image_size = FRONT + (c->end - c->base);
     c->filled = calloc(1, (c->end - c->base) / PAGE / 8 + 1);
@@ -125,9 +125,9 @@ int al_cfi_open(struct al_cfi *c, const struct al_elfutils *e, const struct al_m
         return error;
     }
     write_header(c, size);
-    uint64_t rest = c->end - frames;
+    uint64_t rest = c->end - frames < AL_CFI_WHOLE_MOST ? c->end - frames : AL_CFI_WHOLE_MOST;
     return understand(c, fill(c, header, size) &&
-                             (c->table || fill(c, frames, rest < AL_CFI_WHOLE_MOST ? rest : AL_CFI_WHOLE_MOST)));
+                             (c->table || (fill(c, frames, rest) && al_cfi_section_ok(at(c, frames), rest, true))));
 }
 
 // A header is put into the image's front, as if it lay right before the object's memory.
@@ -149,7 +149,7 @@ int al_cfi_open_bare(struct al_cfi *c, const struct al_elfutils *e, const struct
     memcpy(head + 4, &way, sizeof way);
     write_header(c, sizeof head);
     memcpy(c->image + FRONT / 2, head, sizeof head);
-    return understand(c, fill(c, frames, size));
+    return understand(c, fill(c, frames, size) && al_cfi_section_ok(at(c, frames), size, true));
 }
 
 void al_cfi_close(struct al_cfi *c) {
@@ -180,12 +180,14 @@ static bool fill_entry(struct al_cfi *c, uint64_t address, uint64_t *ret_start) 
     *ret_start = c->header + (uint64_t)(int64_t)(int32_t)al_u32(entry);
     if (!fill(c, fde, 8))
         return false;
+    struct al_cfi_shape shape;
     uint32_t length = al_u32(at(c, fde)), back = al_u32(at(c, fde + 4));
     uint64_t cie = fde + 4 - back;
-    if (length < 4 || length > FDE_MOST || !fill(c, fde, 4ULL + length) || !fill(c, cie, 8))
+    if (length < 4 || length > AL_CFI_ENTRY_MOST || !fill(c, fde, 4ULL + length) || !fill(c, cie, 8))
         return false;
-    length = al_u32(at(c, cie));
-    return length <= FDE_MOST && fill(c, cie, 4ULL + length);
+    uint32_t cie_length = al_u32(at(c, cie));
+    return cie_length <= AL_CFI_ENTRY_MOST && fill(c, cie, 4ULL + cie_length) &&
+           al_cfi_cie_ok(at(c, cie), 4ULL + cie_length, true, &shape) && al_cfi_fde_ok(at(c, fde), 4ULL + length, &shape);
 }
 
 int al_cfi_rule(struct al_cfi *c, struct al_rules *rules, uint64_t address, uint32_t *ret, uint64_t *ret_start) {

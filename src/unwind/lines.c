@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "unwind/cfi_check.h"
 #include "unwind/objects.h"
 
 #define DEBUG_MOST (256u << 20) // bytes of all debugging sections, unpacked
@@ -14,6 +15,8 @@ struct al_lines {
     struct al_bytes file, alt_file;
     Elf *elf, *alt_elf;
     Dwarf *dwarf, *alt;
+    Dwarf_CFI *frames; // .debug_frame
+    bool frames_tried;
 };
 
 // Bytes that libdw will hold; UINT64_MAX: not worth it, or a lie.
@@ -136,8 +139,24 @@ static struct al_lines *lines_of(const struct al_objects *o, struct al_dso *d) {
     return d->lines;
 }
 
+static bool frame_section_ok(const struct al_bytes *file) {
+    Elf64_Shdr s;
+    if (!al_bytes_section(file, SHT_PROGBITS, ".debug_frame", &s, NULL) || s.sh_flags & SHF_COMPRESSED ||
+        s.sh_size > DEBUG_MOST || !s.sh_size)
+        return false;
+    unsigned char *section = malloc(s.sh_size);
+    bool ok = section && al_bytes_read(file, s.sh_offset, section, s.sh_size) && al_cfi_section_ok(section, s.sh_size, false);
+    free(section);
+    return ok;
+}
+
 Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d) {
-    return lines_of(o, d) ? o->e->dwarf_getcfi(d->lines->dwarf) : NULL;
+    struct al_lines *l = lines_of(o, d);
+    if (l && !l->frames_tried) {
+        l->frames_tried = true;
+        l->frames = frame_section_ok(&l->file) ? o->e->dwarf_getcfi(l->dwarf) : NULL;
+    }
+    return l ? l->frames : NULL;
 }
 
 bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
