@@ -26,6 +26,7 @@ enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_COMPAT };
 struct told { // how a finding was last shown; a collision shows one twice
     uint64_t key, title;
     enum al_level level;
+    bool looked; // with what the processes execute
     int64_t shown_ns;
 };
 #define TELL_AGAIN_NS (600 * AL_NS_PER_S)
@@ -158,20 +159,27 @@ static bool is_due(const struct told *t, const struct al_finding *f) {
     return f->updated_ns - f->began_ns <= 60 * AL_NS_PER_S || f->updated_ns - t->shown_ns >= wait;
 }
 
+static bool is_looked(const struct al_finding *f) {
+    for (uint32_t i = 0; i < f->evidence_count; i++)
+        if (strcmp(f->evidence[i].source, "stacks") == 0)
+            return true;
+    return false;
+}
+
 // As text: one line, with the advice when it is new or was told long ago. Updates of what is only good to know would fill
 // the screen.
 static void show_text(struct watch *w, const struct al_snapshot *s, const struct al_finding *f) {
     uint64_t key = hash(0xcbf29ce484222325ULL, f->key), title = hash(key, f->title);
     struct told *t = &w->told[key % TOLD_MAX];
     bool another = t->key != key || t->title != title;
-    bool update = f->phase == AL_PHASE_UPDATED;
-    if (update && (f->level == AL_LEVEL_INFO || (!another && t->level == f->level && !is_due(t, f)))) {
+    bool update = f->phase == AL_PHASE_UPDATED, looked = is_looked(f), news = looked && (another || !t->looked);
+    if (update && !news && (f->level == AL_LEVEL_INFO || (!another && t->level == f->level && !is_due(t, f)))) {
         t->level = f->level;
         return;
     }
     bool old = f->phase == AL_PHASE_BEGAN && f->updated_ns - t->shown_ns >= TELL_AGAIN_NS;
-    bool whole = f->phase != AL_PHASE_ENDED && (another || old);
-    *t = (struct told){key, title, f->level, f->updated_ns};
+    bool whole = f->phase != AL_PHASE_ENDED && (another || old || news);
+    *t = (struct told){key, title, f->level, looked, f->updated_ns};
     al_watch_finding_lines(&w->buf, s, f, whole, w->color);
 }
 

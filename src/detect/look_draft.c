@@ -79,6 +79,20 @@ static void advise_loader(struct al_draft *d, const struct al_looks_told *t)
     }
 }
 
+static bool advise_line(struct al_draft *d, const struct al_looks_told *t)
+{
+    char place[160];
+    if (!t->line || t->line_ratio < 0.25)
+        return false;
+    al_look_place_say(t->line, true, place, sizeof place);
+    if (t->idle >= 0.5)
+        al_draft_advice(d, "The main thread sleeps at %s: see what it waits for there (a lock, the network, another process).", place);
+    else
+        al_draft_advice(d, "Take what %s does out of the loop, or give it to other processes; if it launches many small kernels: "
+                           "larger batch, torch.compile, CUDA graphs.", place);
+    return true;
+}
+
 bool al_draft_look_advice(struct al_draft *d, const struct al_looks_told *t)
 {
     double share;
@@ -117,6 +131,14 @@ bool al_draft_look_advice(struct al_draft *d, const struct al_looks_told *t)
     case AL_LOOK_KIND_REQUESTS:
         al_draft_advice(d, "If requests are waiting elsewhere, raise the concurrency; otherwise free the GPU.");
         return true;
-    default: return false;
+    case AL_LOOK_KIND_BACKWARD:
+        al_draft_advice(d, "The main thread launches the backward pass, or waits in it: many small kernels (larger batch, "
+                           "torch.compile, CUDA graphs), or, with several ranks, gradients that are exchanged.");
+        return true;
+    case AL_LOOK_KIND_OPTIMIZER:
+        al_draft_advice(d, "The optimizer launches many small kernels: fused=True (adamw_torch_fused), and fewer steps with larger "
+                           "batches.");
+        return true;
+    default: return advise_line(d, t);
     }
 }
