@@ -166,8 +166,8 @@ static bool one(struct al_stack *s, uint64_t address, uint32_t span, size_t *hin
 }
 
 static int threads_of(struct al_stack *s, const struct al_interp *interp, uint32_t span, size_t *hint, size_t *count) {
-    uint64_t at;
-    size_t first = *count;
+    uint64_t at, mark = 0; // one of those before: where the list comes to it again it is a circle
+    size_t first = *count, move = first + 1;
     if (!fetch_u64(s, interp->address + s->found.layout.interp_threads, &at))
         return AL_E_FORMAT;
     while (at && *count < AL_THREADS_MOST) {
@@ -180,9 +180,15 @@ static int threads_of(struct al_stack *s, const struct al_interp *interp, uint32
             return *count > first ? 0 : AL_E_FORMAT;
         }
         (*count)++;
-        if (t->next == at)
-            break;
+        if (*count == move) {
+            mark = at;
+            move += *count - first;
+        }
         at = t->next;
+        if (at == mark) {
+            s->list_broken = true;
+            break;
+        }
     }
     return 0;
 }

@@ -48,6 +48,17 @@ def tools():
     return pathlib.Path(build) / "tests/unit/stack"
 
 
+@pytest.fixture(scope="session")
+def alula(tools):
+    """alula("dump", pid) runs the command; .path is where it is."""
+
+    def run(*words):
+        return subprocess.run([run.path, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
+
+    run.path = tools.parents[2] / "src/cli/alula"
+    return run
+
+
 @contextlib.contextmanager
 def started(command, *arguments, env=None, **more):
     """The process once it has printed "ready"; what it printed before, a line of JSON or nothing, is its .said."""

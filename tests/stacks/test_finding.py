@@ -43,11 +43,11 @@ int main(void) {
 """
 
 
-def embedded(version, where, *link):
+def embedded(version, where, *link, source=EMBED):
     """A C program that holds Python; returns it and the environment to run it in."""
     _, library = shared(version)
     home = library.parents[1]
-    (where / "app.c").write_text(EMBED)
+    (where / "app.c").write_text(source)
     subprocess.run(["gcc", f"-I{home}/include/python{version}", where / "app.c", "-o", where / "app",
                     *(str(l).format(home=home, version=version) for l in link)], check=True)
     return where / "app", {**os.environ, "PYTHONHOME": str(home)}

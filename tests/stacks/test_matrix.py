@@ -23,9 +23,8 @@ def test_had(version):
         pytest.skip(f"no CPython {version} is to be had here")
 
 
-@each
-def test_shapes(name, sample):
-    with started(ALL[name], PROGRAMS / "shapes.py") as child:
+def check_shapes(name, sample, env=None):
+    with started(ALL[name], PROGRAMS / "shapes.py", env=env) as child:
         samples, end, failed = sample(child.pid, samples=3)
         assert not failed
         expected = child.said
@@ -49,6 +48,11 @@ def test_shapes(name, sample):
             assert frames[-1]["entry"]
     # Threads that did not run between samples are not read again.
     assert end["unchanged"] >= len(expected)
+
+
+@each
+def test_shapes(name, sample):
+    check_shapes(name, sample)
 
 
 @each
