@@ -66,7 +66,7 @@ static bool read_headers(struct al_dso *d, const struct al_memory *m) {
 static void dso_free(const struct al_objects *o, struct al_dso *d) {
     if (!d)
         return;
-    al_lines_free(o, d->lines);
+    al_source_free(o->e, d->source);
     al_cfi_close(&d->cfi);
     al_symbols_free(&d->symbols);
     free(d->path);

@@ -5,6 +5,7 @@
 
 #include "stack/remote.h"
 #include "unwind/cfi.h"
+#include "unwind/source.h"
 #include "unwind/symbols.h"
 
 #define AL_OBJECTS_MOST 20000u
@@ -19,10 +20,10 @@ struct al_dso {
     unsigned char build_id[AL_BUILD_ID_MOST];
     uint32_t build_id_len;
     bool deleted, vdso, used; // used: seen in the last reading of the mappings
-    bool cfi_tried, cfi_ok, symbols_tried, symbols_ok, lines_tried;
+    bool cfi_tried, cfi_ok, symbols_tried, symbols_ok, source_tried;
     struct al_cfi cfi;
     struct al_symbols symbols;
-    struct al_lines *lines; // lines.c
+    struct al_source *source;
 };
 
 struct al_code_area {
@@ -55,10 +56,9 @@ bool al_dso_open_debug(const struct al_objects *o, const struct al_dso *d, const
 // The file of that build id in the folders for debugging information, of the target's root and of this one.
 bool al_debug_by_id(const struct al_objects *o, const unsigned char *id, uint32_t length, struct al_bytes *ret);
 
-// lines.c: source file (its pointer is good while d lives) and line of an address of the file. False: not known.
+// source.c: source file (its pointer is good while d lives) and line of an address of the file. False: not known.
 bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line);
 // Frame information of programs compiled without .eh_frame. NULL: none.
 Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d);
-void al_lines_free(const struct al_objects *o, struct al_lines *l);
 
 #endif

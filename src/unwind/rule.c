@@ -72,8 +72,8 @@ static bool same_ops(const struct al_op *a, const struct al_op *b, size_t count)
 }
 
 int al_rules_add_expr(struct al_rules *r, const struct al_op *ops, size_t count, uint32_t *ret) {
-    if (count > AL_RULE_OPS_MOST)
-        return AL_E_TOOBIG;
+    if (!count || count > AL_RULE_OPS_MOST)
+        return count ? AL_E_TOOBIG : AL_E_NOENT;
     // There are few: those of a signal's frame, of linkage stubs and of functions that align their stack.
     for (uint32_t i = 0; i < r->exprs_count; i++)
         if (r->exprs[i].count == count && same_ops(r->ops + r->exprs[i].first, ops, count)) {

@@ -69,6 +69,7 @@ struct al_rules { // interned
 
 // *ret: the rule's number. AL_E_NOMEM, AL_E_TOOBIG.
 int al_rules_add(struct al_rules *r, const struct al_rule *rule, uint32_t *ret);
+// Of an expression. Also AL_E_NOENT for an empty one.
 int al_rules_add_expr(struct al_rules *r, const struct al_op *ops, size_t count, uint32_t *ret);
 void al_rules_free(struct al_rules *r);
 

@@ -3,9 +3,12 @@
 // input's bytes. Every look ends soon, stays within its buffers, and a stack grows with each step.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "unwind/cfi.h"
 #include "unwind/expr.h"
+#include "unwind/source.h"
 #include "unwind/perfmap.h"
 #include "unwind/texts.h"
 #include "unwind/xz.h"
@@ -145,15 +148,37 @@ static void names(const unsigned char *data, size_t size) {
     free(raw);
 }
 
+static void lines(const unsigned char *data, size_t size) {
+    const struct al_elfutils *e;
+    struct al_unwind_error error;
+    struct al_source *l = calloc(1, sizeof *l);
+    const char *file;
+    int line, fd = memfd_create("lines", MFD_CLOEXEC);
+    if (l && fd >= 0 && write(fd, data, size) == (ssize_t)size && al_elfutils_open(&e, &error) == 0) {
+        l->file = (struct al_bytes){fd, NULL, size};
+        l->alt_file.fd = -1;
+        if (al_source_begin(e, l))
+            for (uint64_t at = 0; at < 256; at += 7)
+                if (al_source_find(e, l, at, &file, &line) && !*file)
+                    abort();
+        al_source_free(e, l);
+    } else {
+        free(l);
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
 // The first byte picks what the rest is.
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     if (size < 2)
         return 0;
-    switch (data[0] % 6) {
+    switch (data[0] % 7) {
     case 0: perf_map(data + 1, size - 1); break;
     case 1: expression(data + 1, size - 1); break;
     case 2: tables(data + 1, size - 1, false); break;
     case 3: tables(data + 1, size - 1, true); break;
+    case 6: lines(data + 1, size - 1); break;
     case 4: symbols(data + 1, size - 1); break;
     default: names(data + 1, size - 1); break;
     }

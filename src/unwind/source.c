@@ -5,19 +5,12 @@
 #include <string.h>
 
 #include "unwind/cfi_check.h"
+#include "unwind/source.h"
 #include "unwind/objects.h"
 
 #define DEBUG_MOST (256u << 20) // bytes of all debugging sections, unpacked
 #define SECTIONS_MOST 65000u
 #define UNITS_MOST 20000u
-
-struct al_lines {
-    struct al_bytes file, alt_file;
-    Elf *elf, *alt_elf;
-    Dwarf *dwarf, *alt;
-    Dwarf_CFI *frames; // .debug_frame
-    bool frames_tried;
-};
 
 // Bytes that libdw will hold; UINT64_MAX: not worth it, or a lie.
 static uint64_t debug_size(const struct al_bytes *b) {
@@ -60,7 +53,7 @@ static Dwarf *open_dwarf(const struct al_elfutils *e, const struct al_bytes *b, 
 
 // What several files share (dwz) lies in a further one. libdw would open whatever path the file tells: it is found here,
 // by its build id alone. False: there is one, and it is not to be had.
-static bool open_alt(const struct al_objects *o, struct al_lines *l) {
+static bool open_alt(const struct al_objects *o, struct al_source *l) {
     Elf64_Shdr s;
     char link[512];
     if (!al_bytes_section(&l->file, SHT_PROGBITS, ".gnu_debugaltlink", &s, NULL))
@@ -78,8 +71,14 @@ static bool open_alt(const struct al_objects *o, struct al_lines *l) {
     return l->alt != NULL;
 }
 
-static struct al_lines *lines_open(const struct al_objects *o, const struct al_dso *d) {
-    struct al_lines *l = calloc(1, sizeof *l);
+bool al_source_begin(const struct al_elfutils *e, struct al_source *l) {
+    if (has_info(&l->file))
+        l->dwarf = open_dwarf(e, &l->file, &l->elf);
+    return l->dwarf != NULL;
+}
+
+static struct al_source *source_open(const struct al_objects *o, const struct al_dso *d) {
+    struct al_source *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
     struct al_bytes own = {.fd = -1};
@@ -91,25 +90,23 @@ static struct al_lines *lines_open(const struct al_objects *o, const struct al_d
             l->file = (struct al_bytes){.fd = -1};
         al_bytes_close(&own);
     }
-    if (l->file.size && has_info(&l->file))
-        l->dwarf = open_dwarf(o->e, &l->file, &l->elf);
-    if (l->dwarf && open_alt(o, l))
+    if (l->file.size && al_source_begin(o->e, l) && open_alt(o, l))
         return l;
-    al_lines_free(o, l);
+    al_source_free(o->e, l);
     return NULL;
 }
 
-void al_lines_free(const struct al_objects *o, struct al_lines *l) {
+void al_source_free(const struct al_elfutils *e, struct al_source *l) {
     if (!l)
         return;
     if (l->dwarf)
-        (void)o->e->dwarf_end(l->dwarf);
+        (void)e->dwarf_end(l->dwarf);
     if (l->alt)
-        (void)o->e->dwarf_end(l->alt);
+        (void)e->dwarf_end(l->alt);
     if (l->elf)
-        (void)o->e->elf_end(l->elf);
+        (void)e->elf_end(l->elf);
     if (l->alt_elf)
-        (void)o->e->elf_end(l->alt_elf);
+        (void)e->elf_end(l->alt_elf);
     al_bytes_close(&l->file);
     al_bytes_close(&l->alt_file);
     free(l);
@@ -131,12 +128,12 @@ static Dwarf_Die *unit_of(const struct al_elfutils *e, Dwarf *dwarf, uint64_t ad
     return NULL;
 }
 
-static struct al_lines *lines_of(const struct al_objects *o, struct al_dso *d) {
-    if (!d->lines_tried) {
-        d->lines_tried = true;
-        d->lines = d->vdso ? NULL : lines_open(o, d);
+static struct al_source *source_of(const struct al_objects *o, struct al_dso *d) {
+    if (!d->source_tried) {
+        d->source_tried = true;
+        d->source = d->vdso ? NULL : source_open(o, d);
     }
-    return d->lines;
+    return d->source;
 }
 
 static bool frame_section_ok(const struct al_bytes *file) {
@@ -151,7 +148,7 @@ static bool frame_section_ok(const struct al_bytes *file) {
 }
 
 Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d) {
-    struct al_lines *l = lines_of(o, d);
+    struct al_source *l = source_of(o, d);
     if (l && !l->frames_tried) {
         l->frames_tried = true;
         l->frames = frame_section_ok(&l->file) ? o->e->dwarf_getcfi(l->dwarf) : NULL;
@@ -159,11 +156,14 @@ Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d) {
     return l ? l->frames : NULL;
 }
 
-bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
-    if (!lines_of(o, d))
-        return false;
+bool al_source_find(const struct al_elfutils *e, const struct al_source *l, uint64_t address, const char **ret_file, int *ret_line) {
     Dwarf_Die unit;
-    Dwarf_Line *line = unit_of(o->e, d->lines->dwarf, address, &unit) ? o->e->dwarf_getsrc_die(&unit, address) : NULL;
-    *ret_file = line ? o->e->dwarf_linesrc(line, NULL, NULL) : NULL;
-    return *ret_file && o->e->dwarf_lineno(line, ret_line) == 0 && *ret_line > 0;
+    Dwarf_Line *line = unit_of(e, l->dwarf, address, &unit) ? e->dwarf_getsrc_die(&unit, address) : NULL;
+    *ret_file = line ? e->dwarf_linesrc(line, NULL, NULL) : NULL;
+    return *ret_file && e->dwarf_lineno(line, ret_line) == 0 && *ret_line > 0;
+}
+
+bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
+    const struct al_source *l = source_of(o, d);
+    return l && al_source_find(o->e, l, address, ret_file, ret_line);
 }
