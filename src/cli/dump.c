@@ -137,7 +137,7 @@ static int read_once(const struct al_stack_settings *settings, struct al_stack *
         return result;
     for (int i = 0; i < TRIES && !result; i++) {
         out->at_realtime_ns = al_realtime_ns();
-        result = al_stack_sample(*s, AL_STACK_STATE | AL_STACK_NAMES | AL_STACK_TASKS, &out->sample);
+        result = al_stack_sample(*s, AL_STACK_STATE | AL_STACK_NAMES, &out->sample);
         if (!result && complete(out->sample))
             break;
     }
@@ -166,13 +166,14 @@ static void print(struct dump *d, struct al_dump *out, struct al_stack *s, struc
     d->native.python = !d->with_native;
     int result = s && (d->with_native || d->native.blocking) ? al_dump_native_add(&native, out, s, &d->native) : 0;
     d->error = d->error ? d->error : result;
-    if (s && d->locals && al_dump_locals(s, out))
+    if (s && ((d->locals && al_dump_locals(s, out)) || al_async_read(s, &out->tasks)))
         b->failed = true;
     if (d->json)
         al_dump_json(b, out);
     else if (s)
         al_dump_text(b, out);
     al_dump_locals_free(out);
+    al_async_free(&out->tasks);
     al_dump_native_free(&native);
 }
 

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "cli/stacks.h"
 #include "model/rank.h"
+#include "stack/async.h"
 #include "stack/differ.h"
 #include "stack/locals.h"
 #include "unwind/native.h"
@@ -17,6 +18,7 @@ struct al_dump {
     int64_t at_realtime_ns;
     const char *error;
     struct al_stack_locals **locals; // of each thread of the sample; NULL: not asked for
+    struct al_async tasks;           // asyncio's
 };
 
 // A sample of all threads; those that moved are read again. out->process is set by the caller. With *s NULL the process is opened;
@@ -36,6 +38,15 @@ void al_dump_native_free(struct al_dump_native *out);
 // The local variables of all threads of the sample, secrets masked; s is d->stack. AL_E_NOMEM.
 int al_dump_locals(struct al_stack *s, struct al_dump *d);
 void al_dump_locals_free(struct al_dump *d);
+
+// Tasks that run in a thread of the sample, if any; NULL none.
+const struct al_async_task *al_dump_running(const struct al_dump *d, const struct al_stack_thread *t);
+void al_dump_frame_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f);
+void al_dump_frame_members(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f);
+// The border of the task that runs, behind its outermost frame; tasks of a thread that wait; all tasks.
+void al_dump_border(struct al_buf *b, const struct al_dump *d, const struct al_async_task *task);
+void al_dump_tasks_text(struct al_buf *b, const struct al_dump *d, uint64_t tstate);
+void al_dump_tasks_json(struct al_buf *b, const struct al_dump *d);
 
 void al_dump_text(struct al_buf *b, const struct al_dump *d);
 void al_dump_json(struct al_buf *b, const struct al_dump *d);

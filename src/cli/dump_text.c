@@ -33,17 +33,11 @@ static void native_text(struct al_buf *b, const struct al_stack_code *c, const s
     al_buf_str(b, f->guessed ? "  (guessed)\n" : "\n");
 }
 
-static void frame_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
+void al_dump_frame_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
     const struct al_stack_code *c = al_stack_code(s, f->code);
     al_buf_str(b, "    ");
     if (f->kind == AL_STACK_NATIVE) {
         native_text(b, c, f);
-        return;
-    }
-    if (f->kind == AL_STACK_TASK) {
-        al_buf_str(b, "task ");
-        al_term_string(b, c ? c->name : "?");
-        al_buf_char(b, '\n');
         return;
     }
     al_term_string(b, c && *c->filename ? c->filename : "?");
@@ -74,7 +68,19 @@ static void locals_text(struct al_buf *b, const struct al_stack_locals *l) {
         al_buf_printf(b, "        (%u more)\n", l->left_out);
 }
 
-static void thread_text(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t,
+static void frames_text(struct al_buf *b, const struct al_dump *d, const struct al_stack_thread *t,
+                        const struct al_stack_locals *locals) {
+    const struct al_async_task *task = al_dump_running(d, t);
+    for (uint32_t i = 0; i < t->count; i++) {
+        al_dump_frame_text(b, d->stack, &t->frames[i]);
+        if (locals)
+            locals_text(b, &locals[i]);
+        if (task && t->frames[i].kind == AL_STACK_PYTHON && t->frames[i].address == task->root)
+            al_dump_border(b, d, task);
+    }
+}
+
+static void thread_text(struct al_buf *b, const struct al_dump *d, const struct al_stack_thread *t,
                         const struct al_stack_locals *locals) {
     al_buf_str(b, "  thread ");
     if (t->tid)
@@ -99,15 +105,12 @@ static void thread_text(struct al_buf *b, const struct al_stack *s, const struct
         al_buf_str(b, "    (Python only: no picture of its registers could be had)\n");
     else if (t->native == AL_STACK_NATIVE_UNFIT)
         al_buf_str(b, "    (Python only: its native frames did not fit, it moved between the two readings)\n");
-    for (uint32_t i = 0; i < t->count; i++) {
-        frame_text(b, s, &t->frames[i]);
-        if (locals)
-            locals_text(b, &locals[i]);
-    }
+    frames_text(b, d, t, locals);
     if (t->native == AL_STACK_NATIVE_PART)
         al_buf_str(b, "    (native frames further out are missing)\n");
     if (t->truncated)
         al_buf_str(b, "    (deeper than --depth: outer frames are missing)\n");
+    al_dump_tasks_text(b, d, t->tstate);
 }
 
 void al_dump_text(struct al_buf *b, const struct al_dump *d) {
@@ -123,8 +126,10 @@ void al_dump_text(struct al_buf *b, const struct al_dump *d) {
         al_term_string(b, d->process->command);
     }
     al_buf_char(b, '\n');
+    if (d->tasks.missing)
+        al_buf_printf(b, "  (tasks are not told: %s)\n", d->tasks.missing);
     for (size_t i = 0; i < d->sample->count; i++)
-        thread_text(b, d->stack, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
+        thread_text(b, d, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
 }
 
 // --- JSON ---
@@ -179,7 +184,7 @@ static void frame_json(struct al_buf *b, const struct al_stack *s, const struct 
         return;
     }
     al_buf_char(b, '{');
-    text(b, "kind", f->kind == AL_STACK_TASK ? "task" : "python");
+    text(b, "kind", "python");
     al_buf_str(b, ", ");
     text(b, "file", c ? c->filename : NULL);
     al_buf_str(b, ", ");
@@ -196,6 +201,10 @@ static void frame_json(struct al_buf *b, const struct al_stack *s, const struct 
     al_buf_char(b, '}');
 }
 
+void al_dump_frame_members(struct al_buf *b, const struct al_stack *s, const struct al_stack_frame *f) {
+    frame_json(b, s, f, NULL);
+}
+
 void al_dump_frame_json(struct al_buf *b, const struct al_differ_frame *f) {
     al_buf_char(b, '{');
     text(b, "file", f->file);
@@ -206,8 +215,9 @@ void al_dump_frame_json(struct al_buf *b, const struct al_differ_frame *f) {
     al_buf_char(b, '}');
 }
 
-static void thread_json(struct al_buf *b, const struct al_stack *s, const struct al_stack_thread *t,
+static void thread_json(struct al_buf *b, const struct al_dump *d, const struct al_stack_thread *t,
                         const struct al_stack_locals *locals) {
+    const struct al_async_task *task = al_dump_running(d, t);
     al_buf_char(b, '{');
     text(b, "name", t->name);
     al_buf_str(b, ", ");
@@ -221,10 +231,12 @@ static void thread_json(struct al_buf *b, const struct al_stack *s, const struct
     three(b, "waits_for_gil", t->waits_gil);
     al_buf_printf(b, ", \"status\": \"%s\", \"truncated\": %s, ", STATUS_KEYS[t->status], t->truncated ? "true" : "false");
     text(b, "native", NATIVE_KEYS[t->native]);
+    al_buf_str(b, ", ");
+    text(b, "task", task ? task->name : NULL);
     al_buf_str(b, ", \"frames\": [");
     for (uint32_t i = 0; i < t->count; i++) {
         al_buf_str(b, i ? ", " : "");
-        frame_json(b, s, &t->frames[i], locals ? &locals[i] : NULL);
+        frame_json(b, d->stack, &t->frames[i], locals ? &locals[i] : NULL);
     }
     al_buf_str(b, "]}");
 }
@@ -240,9 +252,10 @@ static void read_json(struct al_buf *b, const struct al_dump *d) {
     al_buf_str(b, ", \"threads\": [");
     for (size_t i = 0; i < d->sample->count; i++) {
         al_buf_str(b, i ? ", " : "");
-        thread_json(b, d->stack, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
+        thread_json(b, d, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
     }
-    al_buf_char(b, ']');
+    al_buf_str(b, "], ");
+    al_dump_tasks_json(b, d);
 }
 
 void al_dump_json(struct al_buf *b, const struct al_dump *d) {
@@ -265,6 +278,7 @@ void al_dump_json(struct al_buf *b, const struct al_dump *d) {
     if (d->stack)
         read_json(b, d);
     else
-        al_buf_str(b, "\"python\": null, \"free_threaded\": null, \"time\": null, \"threads\": null");
+        al_buf_str(b, "\"python\": null, \"free_threaded\": null, \"time\": null, \"threads\": null, \"tasks_missing\": null, "
+                      "\"tasks\": null");
     al_buf_char(b, '}');
 }

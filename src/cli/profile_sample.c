@@ -149,7 +149,7 @@ static uint32_t number_frame(struct al_profiling *p, struct al_profile_target *t
     if (f->kind == AL_STACK_NATIVE)
         frame = al_profile_frame_of(p->profile, AL_PROFILE_NATIVE, name, "", c->filename, line);
     else
-        frame = al_profile_frame_of(p->profile, f->kind == AL_STACK_TASK ? AL_PROFILE_MARK : AL_PROFILE_PYTHON, name, c->filename, "", line);
+        frame = al_profile_frame_of(p->profile, AL_PROFILE_PYTHON, name, c->filename, "", line);
     if (frame != AL_PROFILE_NONE && f->kind == AL_STACK_PYTHON)
         al_profile_first_line(p->profile, frame, c->first_line);
     *k = (struct al_profile_known){.code = f->code, .frame = frame, .line = line};

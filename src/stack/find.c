@@ -206,3 +206,23 @@ int al_find_python(struct al_found *ret, const struct al_memory *m, const struct
     ret->version = version ? version : (uint32_t)ret->layout.version << 16 | 0xf0;
     return 0;
 }
+
+uint64_t al_find_section(const struct al_memory *m, const struct al_areas *areas, const char *procfs, pid_t pid, const char *file,
+                         const char *section, uint64_t *ret_size) {
+    struct search s = {.memory = m, .areas = areas, .procfs = procfs, .pid = pid};
+    for (size_t i = 0; i < areas->count; i++) {
+        const struct al_area *area = &areas->list[i];
+        const char *path = al_area_path(areas, area);
+        struct al_object o;
+        if (!area->inode || area->offset || !area->readable || path[0] != '/' ||
+            !(file[0] == '/' ? al_str_equal(path, file) : al_str_starts(base_name(path), file)))
+            continue;
+        int fd = al_object_open(&o, m, area->start) ? open_file(&s, area) : -1;
+        uint64_t at = fd < 0 ? 0 : al_object_file_section(fd, o.bias, section, ret_size);
+        if (fd >= 0)
+            close(fd);
+        if (at)
+            return at;
+    }
+    return 0;
+}

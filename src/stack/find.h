@@ -20,5 +20,8 @@ struct al_found {
 
 int al_find_python(struct al_found *ret, const struct al_memory *m, const struct al_areas *areas, const char *procfs,
                    pid_t pid, struct al_stack_error *error);
+// Where a section of a mapped file lies in the process: of a file by its whole path, or by how its last part begins. 0: none.
+uint64_t al_find_section(const struct al_memory *m, const struct al_areas *areas, const char *procfs, pid_t pid, const char *file,
+                         const char *section, uint64_t *ret_size);
 
 #endif

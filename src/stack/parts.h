@@ -111,6 +111,8 @@ struct al_stack {
     struct al_kept_active kept_active[KEPT_ACTIVE];
 };
 
+// sample.c: a frame as it was read, with its function and line.
+void al_frame_fill(struct al_stack *s, const struct al_raw_frame *raw, struct al_code *code, struct al_stack_frame *f);
 // threads.c: s->tstates and s->interps as they are now.
 int al_threads_list(struct al_stack *s);
 // slots.c

@@ -22,8 +22,7 @@ static bool more_frames(struct al_slot *slot, uint32_t count) {
     return true;
 }
 
-static void fill_frame(struct al_stack *s, const struct al_raw_frame *raw, struct al_code *code,
-                       struct al_stack_frame *f) {
+void al_frame_fill(struct al_stack *s, const struct al_raw_frame *raw, struct al_code *code, struct al_stack_frame *f) {
     struct al_position p = {0, 0, -1, -1};
     bool placed = code->lines && al_codes_position(&s->codes, code, raw->instr, raw->tlbc, &p);
     *f = (struct al_stack_frame){
@@ -56,7 +55,7 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
                 slot->frames[slot->count - 1].entry = true;
             continue;
         }
-        fill_frame(s, &w->frames[i], code, &slot->frames[slot->count]);
+        al_frame_fill(s, &w->frames[i], code, &slot->frames[slot->count]);
         s->counts.degraded_frames += slot->frames[slot->count++].degraded;
     }
     return 0;

@@ -22,7 +22,6 @@ enum al_stack_what {
         << 2, // idle threads are listed without frames (implies STATE); who waits for the GIL is not idle
     AL_STACK_NAMES = 1 << 3, // thread names as Python gives them, else the system's
     AL_STACK_MAIN_ONLY = 1 << 5, // the process's first thread alone
-    AL_STACK_TASKS = 1 << 4, // kept for asyncio's chain of tasks (3.14 on): ignored so far
 };
 
 struct al_stack_settings {
@@ -55,7 +54,6 @@ void al_stack_get_info(const struct al_stack *s, struct al_stack_info *ret);
 enum al_stack_frame_kind {
     AL_STACK_PYTHON,
     AL_STACK_NATIVE, // merged in by src/unwind; code->filename is the object, code->name the symbol
-    AL_STACK_TASK,   // an asyncio task's border: code->name is the task's name
 };
 
 struct al_stack_frame {

@@ -4,14 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stack/async.h"
 #include "stack/code.h"
 #include "stack/core/dict.h"
 #include "stack/core/lines.h"
 #include "stack/core/local.h"
 #include "stack/core/text.h"
 #include "stack/core/walk.h"
+#include "stack/locals.h"
 #include "stack/maps.h"
 #include "stack/object.h"
+#include "stack/parts.h"
 #include "stack/value.h"
 
 #define BASE 0x10000u
@@ -100,6 +103,30 @@ static void read_values(const struct al_memory *m, const struct al_layout *l, ui
             abort();
 }
 
+// asyncio's tasks by a table out of the input, and the variables of a frame at its begin.
+static void read_process(const struct al_memory *m, const struct al_layout *l, const struct image *i) {
+    static struct al_tstate thread;
+    static struct al_interp interp;
+    struct al_stack s = {.memory = *m, .found = {.layout = *l}, .tstates = &thread, .tstates_count = 1,
+                         .interps = &interp, .interps_count = 1};
+    struct al_stack_frame frame = {.address = BASE + 512};
+    struct al_stack_thread t = {.count = 1, .frames = &frame};
+    const struct al_stack_locals_options options = {no_name, cut};
+    struct al_stack_locals *locals;
+    struct al_async tasks = {0};
+    uint64_t words[AL_ASYNC_WORDS];
+    if (i->size < sizeof words || al_codes_init(&s.codes, &s.found.layout, &s.memory, 0))
+        return;
+    thread.address = interp.address = BASE + sizeof words;
+    memcpy(words, i->data, sizeof words);
+    if (!al_async_by_table(&s, words, &tasks))
+        al_async_free(&tasks);
+    frame.code = al_u32(i->data);
+    if (!al_stack_locals(&s, &t, &options, &locals))
+        al_stack_locals_free(locals, t.count);
+    al_codes_free(&s.codes);
+}
+
 static void read_objects(const struct al_memory *m, const struct al_layout *l, uint64_t at) {
     char text[300];
     uint64_t number, length;
@@ -170,6 +197,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
                                               : al_layout_debug(i.data, i.size, 62, &l, &version) == AL_LAYOUT_FINE) {
         if (kind == 5)
             read_codes(&m, &l, BASE + i.size);
+        else if (kind == 7)
+            read_process(&m, &l, &i);
         else if (kind == 6)
             read_values(&m, &l, BASE + i.size);
         else if (kind == 3)

@@ -73,6 +73,7 @@ static const struct word WORDS[] = {
     {{31, 34, 42}, {28, 31, 39}, 8, true, F(frame_instr)},
     {{32, 35, 43}, {28, 31, 39}, 8, true, F(frame_locals)},
     {{33, 36, 44}, {28, 31, 39}, 1, true, F(frame_owner)},
+    {{0, 37, 45}, {0, 31, 39}, 8, false, F(frame_stack_top)},
     {{0, 38, 46}, {0, 31, 39}, 4, false, F(frame_tlbc)},
     {{35, 40, 48}, {34, 39, 47}, 8, true, F(code_filename)},
     {{36, 41, 49}, {34, 39, 47}, 8, true, F(code_name)},
@@ -149,7 +150,9 @@ static bool derive(const unsigned char *bytes, unsigned column, struct al_layout
     l->gil_holder = (uint32_t)(holder - gil);
     l->gil_size = 256; // for a waiter's futex: the struct has 208 bytes with glibc
     l->runtime_current = l->runtime_gil = l->cframe_frame = l->frame_entry = l->thread_number =
-        l->code_varnames = l->code_cellvars = l->code_freevars = AL_LAYOUT_NONE;
+        l->code_varnames = l->code_cellvars = l->code_freevars = l->frame_stack = AL_LAYOUT_NONE;
+    if (l->frame_stack_top == AL_LAYOUT_NONE)
+        l->frame_stack_top = l->frame_instr + 8; // 3.13, which does not name it: an int behind the instruction
     // Only what stands before the locals is read of a frame.
     l->frame_size = l->frame_locals;
     uint32_t in_frame[] = {l->frame_previous + 8, l->frame_code + 8, l->frame_instr + 8, l->frame_owner + 1};
