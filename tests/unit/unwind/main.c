@@ -6,5 +6,7 @@ int main(void) {
     failed += al_test_capture();
     failed += al_test_capture_stop();
     failed += al_test_merge();
+    failed += al_test_names();
+    failed += al_test_rule();
     return failed != 0;
 }

@@ -5,5 +5,7 @@
 int al_test_capture(void);
 int al_test_capture_stop(void);
 int al_test_merge(void);
+int al_test_names(void);
+int al_test_rule(void);
 
 #endif
