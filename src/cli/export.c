@@ -9,6 +9,7 @@
 #include "alula-version.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/profile_stored.h"
 #include "cli/redact.h"
 #include "cli/when.h"
 #include "export/csv.h"
@@ -271,12 +272,26 @@ static int write_all(struct export *x) {
     return result || x->format == FORMAT_SQLITE ? result : flush(x);
 }
 
+// Once the file is closed: profiles are added by a writer of their own.
+static int copy_profiles(struct export *x) {
+    struct al_store_error e = {{0}};
+    struct al_store_info info;
+    al_store_info(x->store, &info);
+    int64_t from = x->from ? info.start_realtime_ns + x->from_ns : INT64_MIN, to = x->to ? info.start_realtime_ns + x->to_ns : INT64_MAX;
+    int result = al_profile_copy_all(x->store, x->output, from, to, x->redact, &e);
+    if (result)
+        al_cli_error("%s", *e.text ? e.text : al_error_text(result));
+    return result;
+}
+
 static int close_output(struct export *x, int result) {
     struct al_store_error e = {{0}};
     if (x->format == FORMAT_SQLITE) {
         int closed = al_store_close(x->sink, &e);
         if (closed)
             al_cli_error("%s: %s", x->output, e.text);
+        if (!result && !closed)
+            result = copy_profiles(x);
         return al_error_exit_status(result ? result : closed);
     }
     if (x->out != stdout && x->out) {

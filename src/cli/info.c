@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/profile_stored.h"
 #include "export/jsonl.h"
 #include "model/gpu.h"
 #include "model/process.h"
@@ -210,6 +211,35 @@ static void end_part(struct info *x) {
         al_buf_str(&x->b, "  none\n");
 }
 
+struct count_profiles {
+    struct info *x;
+    bool begun;
+};
+
+static int on_profile(void *user, const struct al_store_profile *p) {
+    struct count_profiles *c = user;
+    struct info *x = c->x;
+    if (!c->begun)
+        part(x, "Profiles", "profiles");
+    c->begun = true;
+    item(x);
+    if (!x->json) {
+        al_profile_line(&x->b, x->store, p);
+        return 0;
+    }
+    al_buf_printf(&x->b, "\"id\":%lld,\"start\":", (long long)p->id);
+    al_jsonl_time(&x->b, p->start_realtime_ns);
+    al_buf_printf(&x->b, ",\"pid\":%d,\"processes\":%u,\"stacks\":%llu,\"seconds\":", (int)p->pid, (unsigned)p->processes,
+                  (unsigned long long)p->samples);
+    al_buf_number(&x->b, p->seconds);
+    al_buf_str(&x->b, ",\"rate_hertz\":");
+    al_buf_number(&x->b, p->rate);
+    al_buf_str(&x->b, ",\"command\":");
+    al_json_string(&x->b, p->command);
+    al_buf_char(&x->b, '}');
+    return 0;
+}
+
 static void head_text(struct info *x, const char *path) {
     const struct al_store_info *i = &x->i;
     struct al_buf *b = &x->b;
@@ -305,6 +335,11 @@ static int print(struct info *x, const char *path) {
     if (!result)
         result = al_store_findings(x->store, -1, INT64_MAX, on_finding, x);
     end_part(x);
+    struct count_profiles profiles = {.x = x};
+    if (!result)
+        result = al_store_profiles(x->store, on_profile, &profiles);
+    if (profiles.begun)
+        end_part(x);
     part(x, "Gaps", "gaps");
     if (!result)
         result = al_store_gaps(x->store, on_gap, x);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alula-version.h"
@@ -13,15 +14,17 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/profile_stored.h"
 
 #define RATE_DEFAULT 100
 #define RATE_MOST 10000
 
-enum { OPT_QUIET = 1 };
+enum { OPT_QUIET = 1, OPT_FROM, OPT_LIST, OPT_ID, OPT_NO_RECORD };
 
 static const char usage[] =
     "Usage: alula profile [OPTION]... -o FILE PID\n"
     "       alula profile [OPTION]... -o FILE -- COMMAND [ARGUMENT]...\n"
+    "       alula profile --from RECORDING (--list | [--id N] [-f FORMAT] -o FILE)\n"
     "Samples the Python stacks of a process for a while and writes how often each was met. The process is not stopped, and\n"
     "nothing is loaded into it. CPython 3.8 to 3.15. Ends at --duration, with the process, or at Ctrl-C; what it has is kept.\n"
     "\n"
@@ -33,6 +36,7 @@ static const char usage[] =
     "                         folded      .folded      flamegraph.pl, inferno (also raw)\n"
     "                         pprof       .pb.gz       go tool pprof\n"
     "                         chrome      .trace.json  Perfetto, chrome://tracing: what ran when (also chrometrace)\n"
+    "                         alula       .alula       a recording; one that is there gets the profile added\n"
     "  -g, --gil            only threads that hold the GIL\n"
     "  -i, --idle           also threads that sleep or wait in the kernel\n"
     "  -s, --subprocesses   also all processes below it, those that come later too; each with its role and rank\n"
@@ -40,6 +44,11 @@ static const char usage[] =
     "  -t, --threads        the thread's name as the root of its stacks\n"
     "  -F, --function       functions as a whole, at their first line, instead of lines\n"
     "  -p, --pid PID        the process, as py-spy writes it\n"
+    "      --from FILE      writes a profile that a recording holds, instead of sampling one\n"
+    "      --list           what profiles it holds\n"
+    "      --id N           this one; without it the latest\n"
+    "      --no-record      not into the recording of the alula run that watches the process\n"
+    "      --no-cmdline     leave the command line out\n"
     "      --quiet          no figures on stderr at the end\n"
     "      --help           this text\n"
     "\n"
@@ -53,6 +62,7 @@ static const char usage[] =
     "  alula profile -o train.folded --duration 30s 4242\n"
     "  alula profile -o job.speedscope.json --tree --idle --duration 10s 4242\n"
     "  alula profile -o start.json -- python train.py --epochs 1\n"
+    "  alula profile --from output/run.alula -o job.json\n"
     "  alula profile -o - --gil -d 5s 4242 | flamegraph.pl > gil.svg\n"
     "\n"
     "Exit status: 0; 1 the file could not be written, or an interpreter that alula does not know; 2 bad option; 4 no\n"
@@ -72,6 +82,11 @@ static const struct option options[] = {
     {"function", no_argument, NULL, 'F'},
     {"pid", required_argument, NULL, 'p'},
     {"quiet", no_argument, NULL, OPT_QUIET},
+    {"from", required_argument, NULL, OPT_FROM},
+    {"list", no_argument, NULL, OPT_LIST},
+    {"id", required_argument, NULL, OPT_ID},
+    {"no-record", no_argument, NULL, OPT_NO_RECORD},
+    {"no-cmdline", no_argument, NULL, AL_OPT_NO_CMDLINE},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -97,8 +112,9 @@ static int take_rate(struct al_profiling *p, const char *text) {
 }
 
 static int take_format(struct al_profiling *p, const char *text) {
-    p->format = al_profile_format_named(text);
-    return p->format ? 0 : refuse("--format takes speedscope, folded, pprof or chrome");
+    p->recording = strcmp(text, "alula") == 0;
+    p->format = al_profile_format_named(p->recording ? "speedscope" : text);
+    return p->format ? 0 : refuse("--format takes speedscope, folded, pprof, chrome or alula");
 }
 
 static int take(struct al_profiling *p, int option) {
@@ -117,9 +133,28 @@ static int take(struct al_profiling *p, int option) {
         p->pid = al_stacks_pid(optarg);
         return p->pid ? 0 : refuse("--pid takes a process id, as in --pid 4242");
     case OPT_QUIET: p->quiet = true; return 0;
+    case OPT_FROM: p->from = optarg; return 0;
+    case OPT_LIST: p->list = true; return 0;
+    case OPT_ID: return al_str_i64(optarg, &p->id) && p->id > 0 ? 0 : refuse("--id takes the number of a profile, as --list shows it");
+    case OPT_NO_RECORD: p->no_record = true; return 0;
+    case AL_OPT_NO_CMDLINE: p->no_cmdline = true; return 0;
     case 'h': p->help = true; return 0;
     default: return AL_E_INVALID; // getopt has said why
     }
+}
+
+static int check(const struct al_profiling *p, int left) {
+    if (p->from ? p->pid || left : (p->list || p->id))
+        return refuse(p->from ? "--from takes no process" : "--list and --id go with --from RECORDING");
+    if (p->argv && p->pid)
+        return refuse("either a --pid or a command");
+    if (!p->argv && !p->from && (!p->pid || left))
+        return refuse("name one process by its PID, as in alula profile -o out.folded 4242");
+    if (!p->list && (!p->output || !*p->output))
+        return refuse("say with -o where the profile goes, as in -o out.folded");
+    if (p->recording && strcmp(p->output, "-") == 0)
+        return refuse("a recording is a file: name it with -o");
+    return 0;
 }
 
 static int parse(struct al_profiling *p, int argc, char **argv) {
@@ -130,18 +165,17 @@ static int parse(struct al_profiling *p, int argc, char **argv) {
         return result;
     if (optind < argc && optind > 1 && strcmp(argv[optind - 1], "--") == 0 && argv[optind - 1] != p->output)
         p->argv = argv + optind;
-    if (p->argv && p->pid)
-        return refuse("either a --pid or a command");
-    if (!p->argv && !p->pid && argc - optind == 1)
+    else if (!p->pid && !p->from && argc - optind == 1)
         p->pid = al_stacks_pid(argv[optind++]);
-    if (!p->argv && (!p->pid || optind != argc))
-        return refuse("name one process by its PID, as in alula profile -o out.folded 4242");
-    if (!p->output || !*p->output)
-        return refuse("say with -o where the profile goes, as in -o out.folded");
+    result = check(p, argc - optind);
+    if (result || p->list)
+        return result;
+    p->recording |= !p->format && al_str_ends(p->output, ".alula");
     if (!p->format)
         p->format = al_profile_format_of_file(p->output);
     if (!p->format)
-        p->format = al_profile_format_named("folded");
+        p->format = al_profile_format_named(p->recording ? "speedscope" : "folded");
+    p->cmdline = !p->no_cmdline;
     return 0;
 }
 
@@ -168,9 +202,11 @@ static void keep_elsewhere(const struct al_profiling *p, const struct al_buf *b)
         (void)unlink(path);
 }
 
-static int put_profile(const struct al_profiling *p, struct al_buf *b) {
+// `name`: room for the profile's name.
+static struct al_profile_about about_of(const struct al_profiling *p, char *name, size_t size) {
     struct al_stack_counts c;
-    char name[64];
+    al_profiling_counts(p, &c);
+    (void)snprintf(name, size, "process %d", (int)p->pid);
     struct al_profile_about about = {
         .name = name,
         .command = "",
@@ -183,39 +219,73 @@ static int put_profile(const struct al_profiling *p, struct al_buf *b) {
         .ticks = p->ticks,
         .late = p->late,
         .failed = p->failed,
+        .stacks = c.threads,
+        .unstable = c.unstable,
+        .unreadable = c.unreadable,
+        .truncated = c.truncated,
         .idle = p->idle,
         .gil = p->gil,
         .by_function = p->by_function,
     };
-    al_profiling_counts(p, &c);
-    about.stacks = c.threads;
-    about.unstable = c.unstable;
-    about.unreadable = c.unreadable;
-    about.truncated = c.truncated;
-    (void)snprintf(name, sizeof name, "process %d", (int)p->pid);
     for (uint32_t i = 0; i < p->target_count; i++)
         if (p->targets[i]->process.pid == p->pid)
             about.command = p->targets[i]->process.command;
-    return p->format->write(b, p->profile, &about);
+    return about;
 }
 
-static int write_out(const struct al_profiling *p, int fd) {
-    struct al_buf b = AL_BUF_INIT;
-    int result = put_profile(p, &b);
-    bool regular = fd != STDOUT_FILENO && lseek(fd, 0, SEEK_SET) == 0;
-    if (!result && ((regular && ftruncate(fd, 0) && errno != EINVAL) || !al_fs_write_all(fd, b.data, b.len)))
-        result = AL_E_IO;
-    int error = errno;
-    if (fd != STDOUT_FILENO && close(fd) && !result) {
+// 0 or an errno.
+static int write_file(const struct al_profiling *p, const struct al_buf *b) {
+    int fd = p->output_fd, error = 0;
+    if ((fd != STDOUT_FILENO && lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) && errno != EINVAL) ||
+        !al_fs_write_all(fd, b->data, b->len))
         error = errno;
-        result = AL_E_IO;
+    if (fd != STDOUT_FILENO && close(fd) && !error)
+        error = errno;
+    return error;
+}
+
+int al_profiling_write(const struct al_profiling *p, const struct al_profile_about *about) {
+    struct al_buf b = AL_BUF_INIT;
+    struct al_store_error e = {{0}};
+    int result = 0, error = 0;
+    bool fresh;
+    if (p->recording) {
+        result = al_profile_recording(p->output, about->start_ns, &fresh, &e);
+        if (!result)
+            result = al_profile_store(p->profile, about, p->output, &e);
+        if (!result)
+            return 0;
+        al_cli_error("profile: %s", *e.text ? e.text : al_error_text(result));
+        if (p->format->write(&b, p->profile, about) == 0)
+            keep_elsewhere(p, &b);
+        al_buf_free(&b);
+        return result;
     }
+    result = p->format->write(&b, p->profile, about);
+    if (!result && (error = write_file(p, &b)))
+        result = AL_E_IO;
     if (result)
-        al_cli_error("profile: %s: %s", p->output, result == AL_E_IO ? strerror(error) : al_error_text(result));
-    if (result == AL_E_IO)
+        al_cli_error("profile: %s: %s", p->output, error ? strerror(error) : al_error_text(result));
+    if (error)
         keep_elsewhere(p, &b);
     al_buf_free(&b);
     return result;
+}
+
+// What is not asked for by -o, but belongs there: an alula run's own recording.
+static void keep_in_run(const struct al_profiling *p, const struct al_profile_about *about) {
+    struct al_store_error e = {{0}};
+    char path[1200];
+    if (p->no_record || !al_profile_samples(p->profile) || !al_profile_run_recording(p->pid, path, sizeof path))
+        return;
+    struct stat run, output;
+    if (p->recording && stat(path, &run) == 0 && stat(p->output, &output) == 0 && run.st_dev == output.st_dev && run.st_ino == output.st_ino)
+        return;
+    int result = al_profile_store(p->profile, about, path, &e);
+    if (result)
+        al_cli_error("profile: not added to the recording of the alula run that watches it: %s", *e.text ? e.text : al_error_text(result));
+    else if (!p->quiet)
+        al_cli_error("profile: also added to %s", path);
 }
 
 static double share(uint64_t part, uint64_t whole) {
@@ -245,25 +315,36 @@ static void say(const struct al_profiling *p) {
         al_cli_error("profile: processes below it were not sampled: --subprocesses");
 }
 
-// *ret_fresh: there was no such file before. It is cut when it is written.
-static int open_output(const struct al_profiling *p, bool *ret_fresh) {
+// *ret_fresh: there was no such file before.
+int al_profiling_open_output(struct al_profiling *p, bool *ret_fresh) {
+    struct al_store_error e = {{0}};
     *ret_fresh = false;
+    p->output_fd = STDOUT_FILENO;
     if (strcmp(p->output, "-") == 0)
-        return STDOUT_FILENO;
-    int fd = open(p->output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    *ret_fresh = fd >= 0;
-    if (fd < 0)
-        fd = open(p->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
+        return 0;
+    if (p->recording) {
+        int result = al_profile_recording(p->output, al_realtime_ns(), ret_fresh, &e);
+        if (result)
+            al_cli_error("profile: %s", *e.text ? e.text : al_error_text(result));
+        return result;
+    }
+    p->output_fd = open(p->output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    *ret_fresh = p->output_fd >= 0;
+    if (p->output_fd < 0)
+        p->output_fd = open(p->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); // cut when it is written
+    if (p->output_fd < 0)
         al_cli_error("profile: %s: %s", p->output, strerror(errno));
-    return fd;
+    return p->output_fd < 0 ? AL_E_IO : 0;
 }
 
-static int sample_and_write(struct al_profiling *p, int fd) {
+static int sample_and_write(struct al_profiling *p) {
+    char name[64];
     int result = al_profiling_sample(p);
     if (result)
         al_cli_error("profile: %s; what there is is written", al_error_text(result));
-    int written = write_out(p, fd);
+    const struct al_profile_about about = about_of(p, name, sizeof name);
+    int written = al_profiling_write(p, &about);
+    keep_in_run(p, &about);
     if (!p->quiet)
         say(p);
     return result ? result : written;
@@ -271,12 +352,13 @@ static int sample_and_write(struct al_profiling *p, int fd) {
 
 static int profile_command(struct al_profiling *p) {
     bool fresh;
-    int fd = open_output(p, &fresh);
-    if (fd < 0)
-        return al_error_exit_status(AL_E_IO);
-    int status = al_profiling_start(p), result = status ? AL_E_NOENT : al_profiling_await(p);
+    int result = al_profiling_open_output(p, &fresh);
+    if (result)
+        return al_error_exit_status(result);
+    int status = al_profiling_start(p);
+    result = status ? AL_E_NOENT : al_profiling_await(p);
     if (!result)
-        result = sample_and_write(p, fd);
+        result = sample_and_write(p);
     else if (fresh)
         (void)unlink(p->output);
     return status ? status : al_profiling_end(p, al_error_exit_status(result));
@@ -288,13 +370,12 @@ static int profile(struct al_profiling *p) {
     if (p->argv && p->profile)
         return profile_command(p);
     int result = p->profile ? al_profiling_open(p) : AL_E_NOMEM;
+    if (!result)
+        result = al_profiling_open_output(p, &fresh);
     if (result)
         return al_error_exit_status(result);
-    int fd = open_output(p, &fresh);
-    if (fd < 0)
-        return al_error_exit_status(AL_E_IO);
     al_cli_signals();
-    return al_error_exit_status(sample_and_write(p, fd));
+    return al_error_exit_status(sample_and_write(p));
 }
 
 int al_cmd_profile(int argc, char **argv) {
@@ -305,7 +386,7 @@ int al_cmd_profile(int argc, char **argv) {
         fputs(usage, stdout);
         return al_cli_flush();
     }
-    int status = profile(&p);
+    int status = p.from ? al_profile_from(&p) : profile(&p);
     al_profiling_close(&p);
     return status;
 }

@@ -12,6 +12,8 @@
 struct al_profile_thread {
     uint64_t id;
     pid_t tid;
+    uint32_t seen; // samples, until it is named
+    bool named;
     uint32_t track, root; // root: the stack of its process's and its own name; AL_PROFILE_NONE without
 };
 
@@ -45,6 +47,11 @@ struct al_profiling {
     const struct al_profile_format *format;
     const char *output;
     char *const *argv; // the command that is started; NULL: the process runs already
+    int output_fd;     // of what is no recording
+    bool recording;    // the output is a recording, instead of a format
+    const char *from;  // the recording that profiles are read from; NULL: a process is sampled
+    int64_t id;        // of the profile there; 0 the latest
+    bool list, no_record, no_cmdline;
     double rate, seconds; // seconds: 0 until the process ends
     bool gil, idle, by_function, by_thread, quiet, help;
     // For another view than the profile that is written; NULL and false without:
@@ -92,6 +99,16 @@ bool al_profiling_has_new(const struct al_profiling *p);
 bool al_profiling_wait(struct al_profiling *p, int64_t until_ns);
 // Waits for the command's end and leaves as it ended, or returns `status` where that was 0.
 int al_profiling_end(struct al_profiling *p, int status);
+
+// profile.c: makes sure that the place of p's options will take a profile, before anything is sampled or started; then writes
+// p->profile there. Errors are printed.
+int al_profiling_open_output(struct al_profiling *p, bool *ret_fresh);
+int al_profiling_write(const struct al_profiling *p, const struct al_profile_about *about);
+
+// profile_from.c: lists or writes profiles of the recording p->from; an exit status.
+int al_profile_from(struct al_profiling *p);
+// The recording of the running alula run of this user that watches a process. False: there is none.
+bool al_profile_run_recording(pid_t pid, char *out, size_t size);
 
 // A new profile; threads are met anew. AL_E_NOMEM.
 int al_profiling_forget(struct al_profiling *p);

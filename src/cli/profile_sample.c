@@ -8,6 +8,8 @@
 
 #define LOOK_NS (2 * AL_NS_PER_S)       // how often new processes are looked for
 #define PEEK_NS (50 * AL_NS_PER_MS)     // and those that the main threads of a command start
+#define NAME_EVERY 8u                   // samples of a thread after which its name is looked at again,
+#define NAME_TIMES 64u                  // so often
 #define RETRY_NS (100 * AL_NS_PER_MS)   // a process that is being replaced by another program
 #define FAILED_MOST_NS (2 * AL_NS_PER_S) // so long its threads may not be readable until it is opened anew
 
@@ -188,7 +190,7 @@ static int add_thread(struct al_profiling *p, struct al_profile_target *t, const
 }
 
 // Threads come in the same order from sample to sample: `hint` is where it was last.
-static const struct al_profile_thread *thread_of(struct al_profiling *p, struct al_profile_target *t,
+static struct al_profile_thread *thread_of(struct al_profiling *p, struct al_profile_target *t,
                                                  const struct al_stack_thread *thread, size_t hint) {
     if (hint < t->thread_count && t->threads[hint].id == thread->id && t->threads[hint].tid == thread->tid)
         return &t->threads[hint];
@@ -196,6 +198,14 @@ static const struct al_profile_thread *thread_of(struct al_profiling *p, struct 
         if (t->threads[i].id == thread->id && t->threads[i].tid == thread->tid)
             return &t->threads[i];
     return add_thread(p, t, thread) ? NULL : &t->threads[t->thread_count - 1];
+}
+
+// A program's first thread has no name of Python's until threading is imported.
+static int keep_name(struct al_profiling *p, struct al_profile_thread *known, const struct al_stack_thread *thread) {
+    if (known->named || ++known->seen % NAME_EVERY)
+        return 0;
+    known->named = known->seen > NAME_EVERY * NAME_TIMES;
+    return al_profile_rename(p->profile, known->track, thread->name);
 }
 
 static enum al_profile_state state_of(const struct al_stack_thread *thread) {
@@ -208,8 +218,8 @@ static enum al_profile_state state_of(const struct al_stack_thread *thread) {
 static int take_thread(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_thread *thread, size_t hint) {
     if (thread->status == AL_STACK_LEFT_OUT || thread->status == AL_STACK_EMPTY)
         return 0;
-    const struct al_profile_thread *known = thread_of(p, t, thread, hint);
-    if (!known)
+    struct al_profile_thread *known = thread_of(p, t, thread, hint);
+    if (!known || keep_name(p, known, thread))
         return AL_E_NOMEM;
     uint32_t stack = known->root;
     if (thread->truncated && (stack = named(p, stack, "[too deep]")) == AL_PROFILE_NONE)

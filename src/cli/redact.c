@@ -145,7 +145,7 @@ static void cut_folders(char *text) {
     *out = '\0';
 }
 
-static void redact_text(const struct al_redact *r, char *text, size_t size) {
+void al_redact_text(const struct al_redact *r, char *text, size_t size) {
     cut_folders(text);
     for (size_t i = 0; i < r->count; i++)
         if (strncmp(r->names[i].to, "uid-", 4) != 0)
@@ -155,11 +155,11 @@ static void redact_text(const struct al_redact *r, char *text, size_t size) {
 bool al_redact_finding(struct al_redact *r, struct al_finding *f) {
     if (*f->gpu_uuid)
         replace(r, strncmp(f->gpu_uuid, "MIG", 3) == 0 ? "MIG-" : "GPU-", f->gpu_uuid, sizeof f->gpu_uuid);
-    redact_text(r, f->key, sizeof f->key);
-    redact_text(r, f->title, sizeof f->title);
-    redact_text(r, f->message, sizeof f->message);
-    redact_text(r, f->considered, sizeof f->considered);
-    redact_text(r, f->advice, sizeof f->advice);
+    al_redact_text(r, f->key, sizeof f->key);
+    al_redact_text(r, f->title, sizeof f->title);
+    al_redact_text(r, f->message, sizeof f->message);
+    al_redact_text(r, f->considered, sizeof f->considered);
+    al_redact_text(r, f->advice, sizeof f->advice);
     return !r->failed;
 }
 

@@ -16,6 +16,8 @@ struct al_redact *al_redact_free(struct al_redact *r);
 bool al_redact_snapshot(struct al_redact *r, struct al_snapshot *s);
 // After the snapshot that it belongs to: names seen so far are replaced in its texts, and folders cut.
 bool al_redact_finding(struct al_redact *r, struct al_finding *f);
+// Any other text, likewise.
+void al_redact_text(const struct al_redact *r, char *text, size_t size);
 bool al_redact_attr(struct al_redact *r, enum al_attr attr, struct al_attr_value *v);
 
 #endif

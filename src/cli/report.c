@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/job_stored.h"
+#include "cli/profile_stored.h"
 #include "job/end.h"
 #include "job/say.h"
 
@@ -66,6 +67,12 @@ static void put_device_view(struct al_buf *b, const struct al_cli_job *job, cons
         al_buf_str(b, "alula: no GPU\n");
 }
 
+struct profiles {
+    struct al_store *store;
+    struct al_buf *b;
+    uint32_t count;
+};
+
 static void put_text(struct al_buf *b, struct al_cli_job *job, const char *path, bool verbose) {
     if (!job->is_job) {
         put_device_view(b, job, path);
@@ -78,6 +85,25 @@ static void put_text(struct al_buf *b, struct al_cli_job *job, const char *path,
     al_book_say_summary(&job->book, verbose, b);
 }
 
+static int put_profile(void *user, const struct al_store_profile *p) {
+    struct profiles *x = user;
+    if (!x->count++)
+        al_buf_str(x->b, "alula: profiles (alula profile --from FILE --id N -o OUT):\n");
+    al_buf_str(x->b, "alula:   ");
+    al_profile_line(x->b, x->store, p);
+    return 0;
+}
+
+// What alula profile added to the recording.
+static void put_profiles(struct al_buf *b, const char *path) {
+    struct profiles x = {.b = b};
+    struct al_store_error e = {{0}};
+    if (al_store_open(path, &x.store, &e))
+        return; // it could be read before: its errors are told
+    (void)al_store_profiles(x.store, put_profile, &x);
+    al_store_free(x.store);
+}
+
 static int report(const char *path, const char *config, bool json, bool verbose) {
     struct al_cli_job job;
     struct al_buf b = AL_BUF_INIT;
@@ -88,6 +114,8 @@ static int report(const char *path, const char *config, bool json, bool verbose)
         result = al_cli_job_json(&job, &b);
     else
         put_text(&b, &job, path, verbose);
+    if (!json && !result)
+        put_profiles(&b, path);
     if (result || b.failed) {
         al_cli_error("%s", al_error_text(AL_E_NOMEM));
         status = al_error_exit_status(AL_E_NOMEM);

@@ -166,6 +166,22 @@ uint32_t al_profile_track(struct al_profile *p, const struct al_profile_who *who
     return p->track_count++;
 }
 
+int al_profile_rename(struct al_profile *p, uint32_t track, const char *thread) {
+    struct al_profile_who *who = &p->tracks[track].who;
+    if (strcmp(who->thread, thread) == 0)
+        return 0;
+    size_t process_size = strlen(who->process) + 1, size = strlen(thread) + 1;
+    char *text = malloc(process_size + size);
+    if (!text)
+        return AL_E_NOMEM;
+    memcpy(text, who->process, process_size);
+    memcpy(text + process_size, thread, size);
+    free((char *)who->process);
+    who->process = text;
+    who->thread = text + process_size;
+    return 0;
+}
+
 static int by_node(const void *a, const void *b) {
     const struct al_profile_run *x = a, *y = b;
     return x->node != y->node ? (x->node < y->node ? -1 : 1) : (x->state > y->state) - (x->state < y->state);
@@ -192,6 +208,24 @@ static void put_together(struct al_profile *p) {
     }
     if (p->run_total > p->run_most / 2) // they differ: order costs no more than they do
         p->run_most *= 2;
+}
+
+int al_profile_add_run(struct al_profile *p, uint32_t track, uint32_t stack, uint32_t tick, uint32_t count, enum al_profile_state state) {
+    struct al_profile_track *t = &p->tracks[track];
+    if (t->count && tick < t->runs[t->count - 1].tick)
+        p->disordered = true;
+    for (uint32_t done = 0, part; done < count; done += part) {
+        part = count - done < AL_PROFILE_RUN_MOST ? count - done : AL_PROFILE_RUN_MOST;
+        if (p->run_total >= p->run_most)
+            put_together(p);
+        if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs))
+            return AL_E_NOMEM;
+        t->runs[t->count++] = (struct al_profile_run){stack, tick + done, part & AL_PROFILE_RUN_MOST, (uint32_t)state & 7};
+        p->run_total++;
+    }
+    p->nodes[stack].count += count;
+    p->samples += count;
+    return 0;
 }
 
 int al_profile_add(struct al_profile *p, uint32_t track, uint32_t stack, uint32_t tick, enum al_profile_state state) {

@@ -44,8 +44,13 @@ void al_profile_first_line(struct al_profile *p, uint32_t frame, int32_t line);
 uint32_t al_profile_stack(struct al_profile *p, uint32_t parent, uint32_t frame);
 // A thread, in the order of their coming.
 uint32_t al_profile_track(struct al_profile *p, const struct al_profile_who *who);
+// Another name of its thread: Python's own comes after the first moments. AL_E_NOMEM.
+int al_profile_rename(struct al_profile *p, uint32_t track, const char *thread);
 // tick: when, in samples since the first; never falls for a track.
 int al_profile_add(struct al_profile *p, uint32_t track, uint32_t stack, uint32_t tick, enum al_profile_state state);
+
+// The same for samples at `count` ticks from `tick` on.
+int al_profile_add_run(struct al_profile *p, uint32_t track, uint32_t stack, uint32_t tick, uint32_t count, enum al_profile_state state);
 
 uint64_t al_profile_samples(const struct al_profile *p); // added
 uint32_t al_profile_tracks(const struct al_profile *p);

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 
 #define MEMOS 1024u // a power of 2
-// How long an entry is believed without a look: a freed code object's address may come back for another one.
+// How long an entry is believed without a look: a freed code object's address may come back for another one. Most are freed young
+// (those of modules, once they were run), so that what is new is looked at more often.
+#define CHECK_FIRST_NS (5 * AL_NS_PER_MS)
 #define CHECK_NS (100 * AL_NS_PER_MS)
 #define RETRY_NS AL_NS_PER_S // until what could not be read is tried again
 #define ENTRIES_MOST (1u << 18)
@@ -123,7 +125,7 @@ static void read_code(struct al_codes *c, struct al_code *e, uint64_t address, i
     unsigned char raw[CODE_READ_MOST];
     char file[AL_TEXT_MOST], name[1024], qualname[AL_TEXT_MOST];
     *e =
-        (struct al_code){.address = address, .id = AL_STACK_NO_CODE, .checked_ns = now_ns, .generation = c->generation};
+        (struct al_code){.address = address, .id = AL_STACK_NO_CODE, .checked_ns = now_ns, .wait_ns = CHECK_FIRST_NS, .generation = c->generation};
     e->serial = ++c->serial;
     if (!al_address_ok(address, 8) || c->layout->code_size > sizeof raw ||
         !al_memory_get(c->memory, address, raw, c->layout->code_size)) {
@@ -167,7 +169,7 @@ struct al_code *al_codes_get(struct al_codes *c, uint64_t address, int64_t now_n
 static bool due(const struct al_codes *c, const struct al_code *e, int64_t now_ns) {
     if (!e->address || e->not_code || e->incomplete)
         return false;
-    return c->generation ? e->generation != c->generation : now_ns - e->checked_ns > CHECK_NS;
+    return c->generation ? e->generation != c->generation : now_ns - e->checked_ns > e->wait_ns;
 }
 
 // The entries of a batch against what was read of them now; what differs is read anew when it is next asked for.
@@ -177,8 +179,10 @@ static void compare(struct al_codes *c, struct al_code **batch, uint32_t count, 
         struct al_code *e = batch[i];
         if (i < done)
             take_words(c->layout, raw + i * c->layout->code_size, words);
-        if (memcmp(words, e->words, sizeof words) == 0)
+        if (memcmp(words, e->words, sizeof words) == 0) {
+            e->wait_ns = e->wait_ns * 2 < CHECK_NS ? e->wait_ns * 2 : CHECK_NS;
             continue;
+        }
         int64_t now = e->checked_ns;
         uint64_t address = e->address;
         c->lines_bytes -= e->lines_size;

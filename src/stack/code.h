@@ -20,7 +20,7 @@ struct al_code {
     int32_t first_line;
     unsigned char *lines;
     uint32_t lines_size;
-    int64_t checked_ns;
+    int64_t checked_ns, wait_ns; // wait_ns: how long it is believed without a look
     uint64_t generation;
     uint32_t tlbc_index; // the copy of the bytecode whose start is known; 0 none
     uint64_t tlbc_start;

@@ -157,6 +157,10 @@ static int forget(struct al_writer *w, int64_t limit) {
         unused_processes,
         unused_ranks,
         "DELETE FROM marks WHERE until_ns < ?1",
+        "DELETE FROM profiles WHERE t < ?1",
+        "DELETE FROM profile_frames WHERE profile NOT IN (SELECT id FROM profiles)",
+        "DELETE FROM profile_stacks WHERE profile NOT IN (SELECT id FROM profiles)",
+        "DELETE FROM profile_tracks WHERE profile NOT IN (SELECT id FROM profiles)",
         "DELETE FROM blocks WHERE end_ns <= ?1 AND level >= 0 AND id NOT IN (SELECT block FROM chunks)",
     };
     int64_t old = -1;

@@ -199,6 +199,7 @@ int al_db_create(sqlite3 *db, struct al_store_error *e) {
     struct al_buf b = AL_BUF_INIT;
     al_buf_str(&b, "BEGIN;");
     al_buf_str(&b, fixed);
+    al_buf_str(&b, al_store_profile_tables);
     for (int kind = 0; kind < AL_STORE_KINDS; kind++) {
         table_of_kind(&b, (uint8_t)kind);
         table_of_entity(&b, (uint8_t)kind);

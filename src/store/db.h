@@ -28,6 +28,8 @@ int al_db_ints(sqlite3 *db, const char *sql, const int64_t *bind, int count, int
 // Text or blob of a column, "" for NULL; never longer than the array it goes to.
 void al_db_text(sqlite3_stmt *st, int column, char *out, size_t size);
 
+// The tables of profiles, if they are not there yet.
+extern const char al_store_profile_tables[];
 int al_db_create(sqlite3 *db, struct al_store_error *e);
 
 // ---- what rows refer to ----

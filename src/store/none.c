@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "store/profiles.h"
 #include "store/store.h"
 
 static int refuse(struct al_store_error *e) {
@@ -140,4 +141,18 @@ int al_store_read_marks(struct al_store *s, al_store_mark_fn *fn, void *user) {
 int al_store_ranks(struct al_store *s, al_store_entity_fn *fn, void *user) {
     (void)s, (void)fn, (void)user;
     return refuse(NULL);
+}
+
+int al_store_add_profile(const char *path, const struct al_store_profile *p, const struct al_store_profile_parts *parts,
+                         int64_t *ret_id, struct al_store_error *reterr) {
+    (void)path, (void)p, (void)parts, (void)ret_id;
+    return refuse(reterr);
+}
+int al_store_profiles(struct al_store *s, al_store_profile_fn *fn, void *user) {
+    (void)s, (void)fn, (void)user;
+    return refuse(NULL);
+}
+int al_store_read_profile(struct al_store *s, int64_t id, const struct al_store_profile_reader *r, struct al_store_error *reterr) {
+    (void)s, (void)id, (void)r;
+    return refuse(reterr);
 }

@@ -14,6 +14,7 @@
 #include "store/writer.h"
 
 #define MINUTE (60 * AL_NS_PER_S)
+#define BUSY_MS 10000 // alula profile adds to recordings, for milliseconds at a time; on a busy machine those may be long
 #define BLOCK_SAMPLES 20000 // GPU samples after which a block is closed early: bounds a reader's memory
 
 bool al_store_built(void) {
@@ -89,7 +90,7 @@ static int open_database(struct al_writer *w, struct al_store_error *e) {
     if (result)
         return result;
     (void)sqlite3_extended_result_codes(w->db, 1);
-    (void)sqlite3_busy_timeout(w->db, 200);
+    (void)sqlite3_busy_timeout(w->db, BUSY_MS);
     char setup[256];
     (void)snprintf(setup, sizeof setup, "PRAGMA page_size=4096;PRAGMA auto_vacuum=INCREMENTAL;PRAGMA application_id=%d;"
                    "%sPRAGMA journal_mode=%s;PRAGMA synchronous=NORMAL;PRAGMA temp_store=MEMORY;",
