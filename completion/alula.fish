@@ -36,8 +36,8 @@ complete -c alula -n "__alula_is $reading replay" -l speed -x
 complete -c alula -n "__alula_is $reading replay" -l start -x
 complete -c alula -n "__alula_is $reading replay" -l end -x
 complete -c alula -n "__alula_is $reading run attach report" -l config -r -F
-complete -c alula -n "__alula_is $reading run attach dump stacks" -l no-cmdline
-complete -c alula -n '__alula_is run attach' -l no-record
+complete -c alula -n "__alula_is $reading run attach dump stacks profile" -l no-cmdline
+complete -c alula -n '__alula_is run attach profile' -l no-record
 complete -c alula -n "__alula_is $reading run attach stacks" -l no-color
 complete -c alula -n "__alula_is $reading run attach" -l color
 complete -c alula -n '__alula_is top watch ps run attach serve record smi dmon pmon memory doctor' -l interval -x
@@ -80,11 +80,14 @@ complete -c alula -n '__alula_is dump stacks profile' -s s -l subprocesses
 complete -c alula -n '__alula_is profile' -s o -l output -r -F
 complete -c alula -n '__alula_is stacks profile' -s d -l duration -x
 complete -c alula -n '__alula_is stacks profile' -s r -l rate -x
-complete -c alula -n '__alula_is profile' -s f -l format -x -a 'folded speedscope'
+complete -c alula -n '__alula_is profile' -s f -l format -x -a 'speedscope folded pprof chrome alula'
 complete -c alula -n '__alula_is stacks profile' -s g -l gil
 complete -c alula -n '__alula_is stacks profile' -s i -l idle
 complete -c alula -n '__alula_is stacks profile' -s t -l threads
 complete -c alula -n '__alula_is profile' -s F -l function
+complete -c alula -n '__alula_is profile' -l list
+complete -c alula -n '__alula_is profile' -l id -x
+complete -c alula -n '__alula_is profile' -l from -r -F
 complete -c alula -n '__alula_is dump' -l depth -x
 complete -c alula -n '__alula_is stacks' -s l -l lines
 complete -c alula -n '__alula_is stacks' -l thread -x
