@@ -14,7 +14,7 @@ ALULA = $(BUILD)/src/cli/alula
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
 	ALULA_STANDIN="$(abspath $(BUILD)/tests/standin/libnvidia-ml.so.1)"
 
-.PHONY: all build configure deps demo test unit integration frameworks stacks bench install wheel deb packages aarch64 asan clang lint fuzz docs clean help
+.PHONY: all build configure deps demo test unit integration frameworks stacks browser bench install wheel deb packages aarch64 asan clang lint fuzz docs clean help
 
 all: build
 
@@ -66,6 +66,14 @@ stacks:
 	@tools/venv $(VENV)
 	@tools/pythons $(PYTHONS)
 	@$(TEST_ENV) ALULA_PYTHONS="$(abspath $(PYTHONS))" $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -c tests/pytest.ini --rootdir tests tests/stacks
+
+# What alula profile writes, in a real browser and in speedscope's own app (a browser of 64 MiB, once).
+browser:
+	@tools/install-deps browser
+	@$(MAKE) --no-print-directory build
+	@tools/venv $(VENV)
+	@tools/speedscope $(BUILD)/speedscope
+	@$(TEST_ENV) ALULA_SPEEDSCOPE="$(abspath $(BUILD))/speedscope" $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -c tests/pytest.ini --rootdir tests tests/browser
 
 bench:
 	@tools/install-deps bench
@@ -134,6 +142,7 @@ help:
 	@echo "make test       install what is needed, build, run all tests"
 	@echo "make frameworks real ms-swift, TRL, Lightning, DeepSpeed under alula run (environments of 4 GiB)"
 	@echo "make stacks     the stack sampler on CPython 3.8 to 3.15 (fetches or builds those that are missing)"
+	@echo "make browser    flame graphs and other profiles in a real browser (installs Chromium)"
 	@echo "make bench      side-by-side measurements against other tools"
 	@echo "make install    install under PREFIX ($(PREFIX)), below DESTDIR if set"
 	@echo "make wheel       the wheel for pip, in $(BUILD)/dist"

@@ -19,7 +19,7 @@
 #define RATE_DEFAULT 100
 #define RATE_MOST 10000
 
-enum { OPT_QUIET = 1, OPT_FROM, OPT_LIST, OPT_ID, OPT_NO_RECORD };
+enum { OPT_QUIET = 1, OPT_NO_LINES, OPT_NOTHING, OPT_FROM, OPT_LIST, OPT_ID, OPT_NO_RECORD };
 
 static const char usage[] =
     "Usage: alula profile [OPTION]... -o FILE PID\n"
@@ -32,6 +32,8 @@ static const char usage[] =
     "  -d, --duration TIME  such as 10s or 2min; without it until the process ends or Ctrl-C\n"
     "  -r, --rate N         samples a second, 1 to 10000 (100)\n"
     "  -f, --format FORMAT  without it by FILE's ending, else folded:\n"
+    "                         flamegraph  .html        a page: flame graph, time and functions, searchable (also html)\n"
+    "                         svg         .svg         the same as a picture\n"
     "                         speedscope  .json        speedscope.app, a profile a thread\n"
     "                         folded      .folded      flamegraph.pl, inferno (also raw)\n"
     "                         pprof       .pb.gz       go tool pprof\n"
@@ -43,6 +45,7 @@ static const char usage[] =
     "      --tree           the whole job that it belongs to, from its launcher down\n"
     "  -t, --threads        the thread's name as the root of its stacks\n"
     "  -F, --function       functions as a whole, at their first line, instead of lines\n"
+    "      --nolineno       functions as a whole, without a line\n"
     "  -p, --pid PID        the process, as py-spy writes it\n"
     "      --from FILE      writes a profile that a recording holds, instead of sampling one\n"
     "      --list           what profiles it holds\n"
@@ -59,7 +62,7 @@ static const char usage[] =
     "place of what is missing. How many those are, and what the sampling cost, is told at the end.\n"
     "\n"
     "Examples:\n"
-    "  alula profile -o train.folded --duration 30s 4242\n"
+    "  alula profile -o train.html --duration 30s 4242\n"
     "  alula profile -o job.speedscope.json --tree --idle --duration 10s 4242\n"
     "  alula profile -o start.json -- python train.py --epochs 1\n"
     "  alula profile --from output/run.alula -o job.json\n"
@@ -81,6 +84,9 @@ static const struct option options[] = {
     {"threads", no_argument, NULL, 't'},
     {"function", no_argument, NULL, 'F'},
     {"pid", required_argument, NULL, 'p'},
+    {"nolineno", no_argument, NULL, OPT_NO_LINES},
+    {"nonblocking", no_argument, NULL, OPT_NOTHING},    // as py-spy has them: here it is always so
+    {"full-filenames", no_argument, NULL, OPT_NOTHING},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"from", required_argument, NULL, OPT_FROM},
     {"list", no_argument, NULL, OPT_LIST},
@@ -114,7 +120,7 @@ static int take_rate(struct al_profiling *p, const char *text) {
 static int take_format(struct al_profiling *p, const char *text) {
     p->recording = strcmp(text, "alula") == 0;
     p->format = al_profile_format_named(p->recording ? "speedscope" : text);
-    return p->format ? 0 : refuse("--format takes speedscope, folded, pprof, chrome or alula");
+    return p->format ? 0 : refuse("--format takes flamegraph, svg, speedscope, folded, pprof, chrome or alula");
 }
 
 static int take(struct al_profiling *p, int option) {
@@ -132,6 +138,8 @@ static int take(struct al_profiling *p, int option) {
     case 'p':
         p->pid = al_stacks_pid(optarg);
         return p->pid ? 0 : refuse("--pid takes a process id, as in --pid 4242");
+    case OPT_NO_LINES: p->no_lines = true; return 0;
+    case OPT_NOTHING: return 0;
     case OPT_QUIET: p->quiet = true; return 0;
     case OPT_FROM: p->from = optarg; return 0;
     case OPT_LIST: p->list = true; return 0;

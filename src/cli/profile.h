@@ -53,7 +53,7 @@ struct al_profiling {
     int64_t id;        // of the profile there; 0 the latest
     bool list, no_record, no_cmdline;
     double rate, seconds; // seconds: 0 until the process ends
-    bool gil, idle, by_function, by_thread, quiet, help;
+    bool gil, idle, by_function, by_thread, no_lines, quiet, help;
     // For another view than the profile that is written; NULL and false without:
     al_profiling_add_fn *add;
     int (*ticked)(struct al_profiling *p, int64_t now_ns); // before each round of samples

@@ -142,7 +142,7 @@ static uint32_t number_frame(struct al_profiling *p, struct al_profile_target *t
     const struct al_stack_code *c = al_stack_code(t->stack, f->code);
     if (!c)
         return mark(p, "[not readable]");
-    int32_t line = p->by_function ? c->first_line : f->line;
+    int32_t line = p->no_lines ? 0 : p->by_function ? c->first_line : f->line;
     struct al_profile_known *k = &t->known[(f->code * 31u + (uint32_t)line) % AL_PROFILE_KNOWN];
     if (k->frame != AL_PROFILE_NONE && k->code == f->code && k->line == line)
         return k->frame;
@@ -209,8 +209,8 @@ static int keep_name(struct al_profiling *p, struct al_profile_thread *known, co
 }
 
 static enum al_profile_state state_of(const struct al_stack_thread *thread) {
-    return thread->idle == AL_STACK_YES        ? AL_PROFILE_IDLE
-           : thread->waits_gil == AL_STACK_YES ? AL_PROFILE_WAITS
+    return thread->waits_gil == AL_STACK_YES   ? AL_PROFILE_WAITS
+           : thread->idle == AL_STACK_YES      ? AL_PROFILE_IDLE
            : thread->holds_gil == AL_STACK_YES ? AL_PROFILE_GIL
                                                : AL_PROFILE_RUNNING;
 }

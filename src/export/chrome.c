@@ -69,8 +69,9 @@ static void put_track(struct spans *s, uint32_t every) {
 }
 
 static void put_name(struct al_buf *b, const char *what, const struct al_profile_who *who, const char *name, bool thread) {
-    al_buf_printf(b, "%s\n{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", b->failed || b->data[b->len - 1] == '[' ? "" : ",",
-                  what, (int)who->pid, thread ? (int)who->tid : 0);
+    const char *comma = b->failed || b->data[b->len - 1] == '[' ? "" : ",";
+    al_buf_printf(b, "%s\n{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", comma, what,
+                  (int)who->pid, thread ? (int)who->tid : 0);
     al_json_string(b, name);
     al_buf_str(b, "}}");
 }
@@ -82,8 +83,8 @@ static void put_names(struct al_buf *b, const struct al_profile *p) {
         if (who->pid != pid)
             put_name(b, "process_name", who, who->process, false);
         if (who->pid != pid && who->rank >= 0)
-            al_buf_printf(b, ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", (int)who->pid,
-                          (int)who->rank);
+            al_buf_printf(b, ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}",
+                          (int)who->pid, (int)who->rank);
         pid = who->pid;
         put_name(b, "thread_name", who, who->thread, true);
     }

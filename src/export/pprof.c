@@ -9,9 +9,14 @@
 #include "base/pb.h"
 #include "export/profile_parts.h"
 
-enum { SAMPLE_TYPE = 1, SAMPLE, MAPPING, LOCATION, FUNCTION, STRINGS, TIME = 9, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE };
+enum { // fields of a Profile
+    SAMPLE_TYPE = 1, SAMPLE, MAPPING, LOCATION, FUNCTION, STRINGS, TIME = 9, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE
+};
 // Strings that stand first in the table, in this order.
-enum { S_EMPTY, S_SAMPLES, S_COUNT, S_WALL, S_NANOSECONDS, S_THREAD, S_TID, S_PID, S_RANK, S_PROCESS, S_STATE, S_STATES, S_FIRST = S_STATES + AL_PROFILE_STATES };
+enum {
+    S_EMPTY, S_SAMPLES, S_COUNT, S_WALL, S_NANOSECONDS, S_THREAD, S_TID, S_PID, S_RANK, S_PROCESS, S_STATE, S_STATES,
+    S_FIRST = S_STATES + AL_PROFILE_STATES
+};
 static const char *const fixed[] = {"", "samples", "count", "wall", "nanoseconds", "thread", "thread_id", "pid", "rank", "process",
                                     "state", "running", "holds the GIL", "waits for the GIL", "idle"};
 _Static_assert(sizeof fixed / sizeof *fixed == S_FIRST, "a name for each");
@@ -123,17 +128,12 @@ static uint64_t add_number(struct pprof *w, int32_t number) {
     return add_string(w, text);
 }
 
-static int by_stack(const void *a, const void *b) {
-    const struct al_profile_run *x = a, *y = b;
-    return x->node != y->node ? (x->node < y->node ? -1 : 1) : (x->state > y->state) - (x->state < y->state);
-}
-
-static void put_sample(struct pprof *w, const struct al_profile_run *run, uint64_t count, const uint64_t labels[5]) {
+static void put_sample(struct pprof *w, const struct al_profile_run *run, const uint64_t labels[5]) {
     size_t at = al_pb_open(&w->out, SAMPLE);
     for (uint32_t node = run->node; node != AL_PROFILE_NONE; node = w->p->nodes[node].parent)
         al_pb_uint(&w->out, 1, (uint64_t)w->p->nodes[node].frame + 1); // the leaf comes first
-    al_pb_uint(&w->out, 2, count);
-    al_pb_uint(&w->out, 2, (uint64_t)((double)count * w->period_ns + 0.5));
+    al_pb_uint(&w->out, 2, run->count);
+    al_pb_uint(&w->out, 2, (uint64_t)(run->count * w->period_ns + 0.5));
     for (uint64_t i = 0; i < 5; i++)
         if (labels[i])
             put_label(&w->out, S_THREAD + i, labels[i]);
@@ -142,21 +142,15 @@ static void put_sample(struct pprof *w, const struct al_profile_run *run, uint64
 }
 
 static int put_track(struct pprof *w, const struct al_profile_track *t) {
-    struct al_profile_run *runs = malloc((t->count + 1) * sizeof *runs);
-    if (!runs)
+    struct al_profile_run *runs;
+    uint32_t count;
+    if (al_profile_sums(t, &runs, &count))
         return AL_E_NOMEM;
     // In the order of S_THREAD and on.
     const uint64_t labels[5] = {add_string(w, t->who.thread), add_number(w, t->who.tid), add_number(w, t->who.pid),
                                 t->who.rank >= 0 ? add_number(w, t->who.rank) : 0, add_string(w, t->who.process)};
-    if (t->count)
-        memcpy(runs, t->runs, t->count * sizeof *runs);
-    qsort(runs, t->count, sizeof *runs, by_stack);
-    for (uint32_t i = 0, next; i < t->count; i = next) {
-        uint64_t count = 0;
-        for (next = i; next < t->count && by_stack(&runs[i], &runs[next]) == 0; next++)
-            count += runs[next].count;
-        put_sample(w, &runs[i], count, labels);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        put_sample(w, &runs[i], labels);
     free(runs);
     return 0;
 }

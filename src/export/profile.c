@@ -187,24 +187,29 @@ static int by_node(const void *a, const void *b) {
     return x->node != y->node ? (x->node < y->node ? -1 : 1) : (x->state > y->state) - (x->state < y->state);
 }
 
+// Sorts and joins; how many are left.
+static uint32_t join(struct al_profile_run *runs, uint32_t count) {
+    uint32_t kept = 0;
+    if (count)
+        qsort(runs, count, sizeof *runs, by_node);
+    for (uint32_t i = 0; i < count; i++) {
+        struct al_profile_run *last = kept ? &runs[kept - 1] : NULL, run = runs[i];
+        run.tick = 0;
+        if (last && by_node(last, &run) == 0 && run.count <= AL_PROFILE_RUN_MOST - last->count)
+            last->count = (last->count + run.count) & AL_PROFILE_RUN_MOST;
+        else
+            runs[kept++] = run;
+    }
+    return kept;
+}
+
 // The order of time is given up for memory.
 static void put_together(struct al_profile *p) {
     p->run_total = 0;
     p->disordered = true;
     for (uint32_t t = 0; t < p->track_count; t++) {
-        struct al_profile_track *track = &p->tracks[t];
-        uint32_t kept = 0;
-        if (track->count)
-            qsort(track->runs, track->count, sizeof *track->runs, by_node);
-        for (uint32_t i = 0; i < track->count; i++) {
-            struct al_profile_run *last = kept ? &track->runs[kept - 1] : NULL, run = track->runs[i];
-            if (last && last->node == run.node && last->state == run.state && run.count <= AL_PROFILE_RUN_MOST - last->count)
-                last->count = (last->count + run.count) & AL_PROFILE_RUN_MOST;
-            else
-                track->runs[kept++] = run;
-        }
-        track->count = kept;
-        p->run_total += kept;
+        p->tracks[t].count = join(p->tracks[t].runs, p->tracks[t].count);
+        p->run_total += p->tracks[t].count;
     }
     if (p->run_total > p->run_most / 2) // they differ: order costs no more than they do
         p->run_most *= 2;
@@ -253,6 +258,17 @@ uint64_t al_profile_samples(const struct al_profile *p) {
 
 uint32_t al_profile_tracks(const struct al_profile *p) {
     return p->track_count;
+}
+
+int al_profile_sums(const struct al_profile_track *t, struct al_profile_run **ret, uint32_t *ret_count) {
+    struct al_profile_run *runs = malloc((t->count + 1) * sizeof *runs);
+    if (!runs)
+        return AL_E_NOMEM;
+    if (t->count)
+        memcpy(runs, t->runs, t->count * sizeof *runs);
+    *ret = runs;
+    *ret_count = join(runs, t->count);
+    return 0;
 }
 
 void al_profile_put_who(struct al_buf *b, const struct al_profile_who *who) {

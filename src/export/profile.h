@@ -81,6 +81,10 @@ al_profile_writer al_chrome;
 // github.com/google/pprof's profile.proto, as gzip where zlib is there: samples and nanoseconds, by thread.
 al_profile_writer al_pprof;
 
+// One file with script and style inside, which loads nothing: a page, or a picture that a browser turns into that page.
+al_profile_writer al_flame_html;
+al_profile_writer al_flame_svg;
+
 struct al_profile_format {
     const char *name, *alias; // alias: py-spy's name; NULL none
     const char *endings;      // of files, parted by blanks; the first is the usual one

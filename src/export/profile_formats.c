@@ -5,6 +5,8 @@
 #include "export/profile.h"
 
 const struct al_profile_format al_profile_formats[] = {
+    {"flamegraph", "html", ".html .htm", "a page for a browser: flame graph, time, functions; searchable", al_flame_html},
+    {"svg", NULL, ".svg", "the same as one picture, which a browser makes searchable", al_flame_svg},
     {"speedscope", NULL, ".json", "speedscope.app: a profile a thread in the order of time", al_speedscope},
     {"folded", "raw", ".folded .txt", "a line a stack, for flamegraph.pl and inferno", al_folded},
     {"pprof", NULL, ".pb.gz .pprof .pb", "go tool pprof and all that reads profile.proto", al_pprof},

@@ -51,6 +51,9 @@ int al_profile_path(const struct al_profile *p, uint32_t **ret_path, uint32_t *r
 // Writes node's nodes from the root on; their number.
 uint32_t al_profile_walk(const struct al_profile *p, uint32_t node, uint32_t *path);
 
+// A track's runs with equal stack and state put together (tick 0), in the order of stacks; to be freed. AL_E_NOMEM.
+int al_profile_sums(const struct al_profile_track *t, struct al_profile_run **ret, uint32_t *ret_count);
+
 // Runs of a track at every `every`th tick only, as a sampler of a lower rate would have seen them. Starts with {0}.
 struct al_profile_thinned {
     uint32_t at;

@@ -29,10 +29,18 @@ static void put_stack(struct al_buf *b, const struct al_profile *p, uint32_t nod
     al_buf_char(b, ']');
 }
 
+// Runs from i on that have the same stack: here neither gaps between them nor states are told. The first one behind them.
+static uint32_t same_stack(const struct al_profile_track *t, uint32_t i, uint64_t *ret_count) {
+    uint32_t node = t->runs[i].node;
+    for (*ret_count = 0; i < t->count && t->runs[i].node == node; i++)
+        *ret_count += t->runs[i].count;
+    return i;
+}
+
 static void put_track(struct al_buf *b, const struct al_profile *p, const struct al_profile_track *t, double seconds,
                       uint32_t *path) {
     struct al_buf name = AL_BUF_INIT;
-    uint64_t total = 0;
+    uint64_t total = 0, count;
     for (uint32_t i = 0; i < t->count; i++)
         total += t->runs[i].count;
     al_buf_str(b, "{\"type\":\"sampled\",\"name\":");
@@ -43,16 +51,34 @@ static void put_track(struct al_buf *b, const struct al_profile *p, const struct
     al_buf_str(b, ",\"unit\":\"seconds\",\"startValue\":0,\"endValue\":");
     al_buf_number(b, (double)total * seconds);
     al_buf_str(b, ",\"samples\":[");
-    for (uint32_t i = 0; i < t->count; i++) {
+    for (uint32_t i = 0; i < t->count; i = same_stack(t, i, &count)) {
         al_buf_str(b, i ? ",\n" : "\n");
         put_stack(b, p, t->runs[i].node, path);
     }
     al_buf_str(b, "],\"weights\":[");
-    for (uint32_t i = 0; i < t->count; i++) {
+    for (uint32_t i = 0; i < t->count;) {
         al_buf_str(b, i ? "," : "");
-        al_buf_number(b, t->runs[i].count * seconds);
+        i = same_stack(t, i, &count);
+        al_buf_number(b, (double)count * seconds);
     }
     al_buf_str(b, "]}");
+}
+
+// What a viewer shows first: the thread that was seen working most often; its place among those that are written.
+static uint32_t busiest(const struct al_profile *p) {
+    uint64_t most = 0;
+    uint32_t found = 0;
+    for (uint32_t i = 0, written = 0; i < p->track_count; i++) {
+        uint64_t busy = 0;
+        for (uint32_t r = 0; r < p->tracks[i].count; r++)
+            busy += p->tracks[i].runs[r].state == AL_PROFILE_IDLE ? 0 : p->tracks[i].runs[r].count;
+        if (busy > most) {
+            most = busy;
+            found = written;
+        }
+        written += p->tracks[i].count > 0;
+    }
+    return found;
 }
 
 int al_speedscope(struct al_buf *b, const struct al_profile *p, const struct al_profile_about *about) {
@@ -63,7 +89,7 @@ int al_speedscope(struct al_buf *b, const struct al_profile *p, const struct al_
     al_json_string(b, about->name);
     al_buf_str(b, ",\"exporter\":");
     al_json_string(b, about->exporter);
-    al_buf_str(b, ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[");
+    al_buf_printf(b, ",\"activeProfileIndex\":%u,\"shared\":{\"frames\":[", (unsigned)busiest(p));
     put_frames(b, p);
     al_buf_str(b, "]},\"profiles\":[");
     for (uint32_t i = 0; i < p->track_count; i++) {

@@ -2,6 +2,7 @@
 """alula profile: shares of programs that are known, the formats by their rules, and what is kept when something fails."""
 
 import collections
+import gzip
 import json
 import pathlib
 import re
@@ -9,8 +10,10 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
 
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from test_dump import LAUNCHER, line_of, running
 
@@ -66,7 +69,7 @@ def profiled(alula, *args, status=0):
 
 def folded(path):
     """[(frames, count)]"""
-    lines = [line.rpartition(" ") for line in pathlib.Path(path).read_text().splitlines()]
+    lines = [line.rpartition(" ") for line in pathlib.Path(path).read_text().rstrip("\n").split("\n")]
     return [(stack.split(";"), int(count)) for stack, _, count in lines]
 
 
@@ -96,6 +99,62 @@ def check_speedscope(document):
         assert profile["endValue"] - profile["startValue"] == pytest.approx(sum(profile["weights"]))
 
 
+# github.com/google/pprof's proto/profile.proto: each message's fields as number, name, type ("int", "bool", a message), * repeated.
+PROFILE_PROTO = """
+ValueType: 1 type int, 2 unit int
+Label: 1 key int, 2 str int, 3 num int, 4 num_unit int
+Sample: 1 location_id uint *, 2 value int *, 3 label Label *
+Mapping: 1 id uint, 2 memory_start uint, 3 memory_limit uint, 4 file_offset uint, 5 filename int, 6 build_id int, 7 has_functions bool, 8 has_filenames bool, 9 has_line_numbers bool, 10 has_inline_frames bool
+Line: 1 function_id uint, 2 line int
+Location: 1 id uint, 2 mapping_id uint, 3 address uint, 4 line Line *, 5 is_folded bool
+Function: 1 id uint, 2 name int, 3 system_name int, 4 filename int, 5 start_line int
+Profile: 1 sample_type ValueType *, 2 sample Sample *, 3 mapping Mapping *, 4 location Location *, 5 function Function *, 6 string_table string *, 7 drop_frames int, 8 keep_frames int, 9 time_nanos int, 10 duration_nanos int, 11 period_type ValueType, 12 period int, 13 comment int *, 14 default_sample_type int
+"""
+
+
+def read_pprof(path):
+    """Decoded by protobuf itself; a field that the message does not have is an error."""
+    file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
+    kinds = {"int": 3, "uint": 4, "bool": 8, "string": 9}
+    for line in PROFILE_PROTO.strip().splitlines():
+        name, _, fields = line.partition(": ")
+        message = file.message_type.add(name=name)
+        for field in fields.split(", "):
+            number, name, kind, *repeated = field.split()
+            made = message.field.add(name=name, number=int(number), label=3 if repeated else 1, type=kinds.get(kind, 11))
+            if kind not in kinds:
+                made.type_name = ".p." + kind
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    profile = message_factory.GetMessageClass(pool.FindMessageTypeByName("p.Profile"))()
+    profile.ParseFromString(gzip.decompress(path.read_bytes()))
+    before = profile.ByteSize()
+    profile.DiscardUnknownFields()
+    assert profile.ByteSize() == before
+    return profile
+
+
+def page_data(path):
+    """What a flame graph's page holds for its script."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL)[1])
+
+
+def page_shares(data):
+    """Total shares by function, of a page."""
+    nodes = list(zip(data["nodes"][::2], data["nodes"][1::2], strict=True))
+    total, found = 0, collections.Counter()
+    for track in data["tracks"]:
+        runs = track.get("sums", track["runs"])
+        for node, count in zip(runs[::4], runs[2::4], strict=True):
+            names, at = set(), node + 1
+            while at:
+                names.add(data["frames"][nodes[at - 1][1]][0])
+                at = nodes[at - 1][0]
+            total += count
+            found.update(dict.fromkeys(names, count))
+    return {name: count / total for name, count in found.items()}
+
+
 def test_known_shares(alula, program, tmp_path):
     out = tmp_path / "out.folded"
     program.write_text(TIMED.replace("took = [0, 0]", "took = [0, 0]\nprint(flush=True)"))
@@ -106,7 +165,7 @@ def test_known_shares(alula, program, tmp_path):
     found = shares(stacks)
     assert found["seventy"] == pytest.approx(truth, abs=0.05) and found["thirty"] == pytest.approx(1 - truth, abs=0.05) and truth > 0.5
     assert found["sleeps"] < 0.01  # idle; on a busy machine a thread may be seen on its way to sleep
-    assert all(frames[0].startswith(("<module> (", "Thread._bootstrap (")) for frames, _ in stacks)
+    assert all(frames[0].startswith(("<module> (", "Thread._bootstrap (", "[moved while")) for frames, _ in stacks)
     assert any(frames[1:2] == [f"seventy ({program}:{line_of(program, 'spin(0.0091)')})"] for frames, _ in stacks)
     assert re.search(r"own cost \d+\.\d\d % of a core, \d+\.\d us a stack; moved while read \d+\.\d+ %", said)
 
@@ -143,6 +202,149 @@ def test_speedscope_keeps_its_rules(alula, program, tmp_path):
                   if "seventy" in [names[frame] for frame in sample])
     assert seventy / first["endValue"] == pytest.approx(0.7, abs=0.1)
     assert [names[frame] for frame in first["samples"][0]][0] == "<module>"  # the root comes first
+
+
+def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
+    out = tmp_path / "out.pb.gz"
+    before = time.time_ns()
+    with running(sys.executable, program, 60, patience=0) as process:
+        profiled(alula, process.pid, "-o", out, "-d", "2s", "--idle", "--rate", "200")
+    profile = read_pprof(out)
+    text = profile.string_table
+    assert text[0] == "" and [(text[t.type], text[t.unit]) for t in profile.sample_type] == [("samples", "count"), ("wall", "nanoseconds")]
+    assert profile.period == 5_000_000 and text[profile.period_type.type] == "wall" == text[profile.default_sample_type]
+    assert before <= profile.time_nanos <= time.time_ns() and 1.9e9 < profile.duration_nanos < 10e9
+    assert [text[comment] for comment in profile.comment][0].startswith("alula ") and str(program) in text[profile.comment[1]]
+    locations, functions = {l.id: l for l in profile.location}, {f.id: f for f in profile.function}
+    assert len(locations) == len(profile.location) and len(functions) == len(profile.function)
+    counts = collections.Counter()
+    for sample in profile.sample:
+        names = [text[functions[locations[i].line[0].function_id].name] for i in sample.location_id]
+        labels = {text[label.key]: text[label.str] for label in sample.label}
+        assert sample.value[1] == sample.value[0] * profile.period and labels["pid"] == str(process.pid)
+        if labels["thread"] == "sleeper":
+            assert names[0] == "sleeps" and labels["state"] == "idle" and labels["thread_id"] != labels["pid"]
+        else:
+            assert names[-1] == "<module>" and labels["thread"] == "MainThread" and labels["thread_id"] == labels["pid"]
+            counts.update(dict.fromkeys(names, sample.value[0]))
+    assert counts["seventy"] / counts["<module>"] == pytest.approx(0.7, abs=0.15)
+    seventy, = [f for f in profile.function if text[f.name] == "seventy"]
+    assert text[seventy.filename] == str(program) and seventy.start_line == line_of(program, "def seventy")
+    assert line_of(program, "spin(0.0091)") in [l.line[0].line for l in profile.location if l.line[0].function_id == seventy.id]
+
+
+def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_path):
+    out = tmp_path / "out.trace.json"
+    with running(sys.executable, program, 60, patience=0) as process:
+        profiled(alula, process.pid, "-o", out, "-d", "2s", "--idle", "--rate", "200")
+    events = json.loads(out.read_text())["traceEvents"]
+    names = {(e["name"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M"}
+    tids = {name: tid for (kind, tid), name in names.items() if kind == "thread_name"}
+    assert set(tids) == {"MainThread", "sleeper"} and names["process_name", 0] == f"process {process.pid}"
+    lasted, open_spans, last = collections.Counter(), collections.defaultdict(list), collections.Counter()
+    for event in events:
+        if event["ph"] == "M":
+            continue
+        assert event["pid"] == process.pid and event["ts"] >= last[event["tid"]]
+        last[event["tid"]] = event["ts"]
+        if event["ph"] == "B":
+            open_spans[event["tid"]].append(event)
+        else:
+            begun = open_spans[event["tid"]].pop()
+            lasted[event["tid"], begun["name"]] += event["ts"] - begun["ts"]
+    assert not any(open_spans.values())
+    main = tids["MainThread"]
+    assert lasted[main, "seventy"] / (lasted[main, "seventy"] + lasted[main, "thirty"]) == pytest.approx(0.7, abs=0.15)
+    assert lasted[tids["sleeper"], "sleeps"] > 1e6
+    seventy = next(e for e in events if e["ph"] == "B" and e["name"] == "seventy")
+    assert seventy["args"] == {"file": str(program), "line": line_of(program, "spin(0.0091)")} and seventy["cat"] == "python"
+
+
+@pytest.mark.parametrize("ending", ["html", "svg"])
+def test_a_flame_graph_is_one_file(alula, program, tmp_path, ending):
+    out = tmp_path / f"out.{ending}"
+    with running(sys.executable, program, 60, patience=0) as process:
+        profiled(alula, process.pid, "-o", out, "-d", "2s", "--rate", "200")
+    data, text = page_data(out), out.read_text()
+    assert page_shares(data)["seventy"] == pytest.approx(0.7, abs=0.15)
+    about = data["about"]
+    assert about["pid"] == process.pid and about["rate"] == 200 and str(program) in about["command"] and about["exporter"].startswith("alula ")
+    assert about["stacks"] > 0 and about["every"] == 1 and about["rare"] == 0 and not about["idle"]
+    assert set(re.findall(r"https?://[^\s\"'<]+", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}  # names, not loaded
+    assert not re.search(r"\b(src|href)=\"(?!data:)", text)
+    # What is seen without a script: the same shares.
+    picture = text if ending == "svg" else re.search(r"<svg .*?</svg>", text, re.DOTALL)[0]
+    boxes = xml.etree.ElementTree.fromstring(picture).findall("{http://www.w3.org/2000/svg}g")
+    width = collections.Counter()
+    for box in boxes:
+        width[box[0].text.split(" (")[0]] += float(box[1].get("width"))
+    assert width["seventy"] / width["<module>"] == pytest.approx(0.7, abs=0.15)
+
+
+HOSTILE = """
+import sys, time
+NAMES = ["</script><script>document.title='taken'</script>", "]]></script>", "<!-- <script>", "'\\"><img src=x onerror=alert(1)>", "\\u202eevil", "a\\0b\\x1b[2J\\n",
+         "\\ud800", "x<&>" * 25000, "", "${alert(1)}", "\\u2028", "&lt;b&gt;"]
+
+def wait(ready=time.monotonic):
+    end = ready() + 0.004
+    while ready() < end:
+        pass
+
+functions = []
+for name in NAMES:
+    def function():
+        wait()
+    function.__code__ = function.__code__.replace(co_name=name, co_filename=name, **({"co_qualname": name} if sys.version_info >= (3, 11) else {}))
+    functions.append(function)
+print(flush=True)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    for function in functions:
+        function()
+"""
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    path = tmp_path / "hostile.py"
+    path.write_text(HOSTILE)
+    return path
+
+
+def test_hostile_names_stay_names(alula, hostile, tmp_path):
+    outs = [tmp_path / f"out.{ending}" for ending in ("html", "svg", "trace.json", "json", "folded", "pb.gz")]
+    with running(sys.executable, hostile, 60, patience=0) as process:
+        for out in outs:
+            profiled(alula, process.pid, "-o", out, "-d", "1s", "--rate", "500")
+    page, picture = outs[0].read_text(), outs[1].read_text()
+    assert page.count("<script") == page.count("</script") == 2 and "<img" not in page and "<!--" not in page
+    root = xml.etree.ElementTree.fromstring(picture)
+    assert len([e for e in root.iter() if e.tag.endswith("script")]) == 2
+    assert all(max(map(ord, e.text or "")) < 0x202a for e in root.iter() if e.tag.endswith(("text", "title")) and e.text)
+    for out in outs[:2]:
+        names = [frame[0] for frame in page_data(out)["frames"]]
+        assert "'\"><img src=x onerror=alert(1)>" in names and "?evil" in names and max(map(len, names)) < 2000
+    assert json.loads(outs[2].read_text())["traceEvents"]
+    check_speedscope(json.loads(outs[3].read_text()))
+    assert len(folded(outs[4])) >= 10
+    assert "'\"><img src=x onerror=alert(1)>" in read_pprof(outs[5]).string_table
+
+
+@pytest.mark.parametrize("name, begin", [("chrometrace", '{"traceEvents"'), ("raw", "<module> ("), ("flamegraph", "<!DOCTYPE html>"),
+                                         ("svg", "<?xml"), ("speedscope", '{"$schema"')])
+def test_formats_by_name(alula, program, name, begin):
+    with running(sys.executable, program, 60, patience=0) as process:
+        got = alula("profile", "--pid", process.pid, "-f", name, "-o", "-", "-d", "0.5", "--nonblocking", "--full-filenames", "--no-cmdline")
+    assert got.returncode == 0 and got.stdout.startswith(begin)
+    assert str(program) in got.stdout and f"{sys.executable} {program}" not in got.stdout
+
+
+def test_functions_without_lines(alula, program, tmp_path):
+    out = tmp_path / "out.folded"
+    with running(sys.executable, program, 60, patience=0) as process:
+        profiled(alula, process.pid, "-o", out, "-d", "0.5", "--nolineno")
+    assert folded(out)[0][0][0] == f"<module> ({program})"
 
 
 def test_a_job_by_rank(alula, program, tmp_path):
@@ -189,7 +391,7 @@ def test_standard_output_and_an_old_file(alula, program, tmp_path):
 
 
 @pytest.mark.parametrize("args", [["1"], ["-o", "x"], ["-o", "x", "1", "2"], ["-o", "x", "--rate", "0", "1"],
-                                  ["-o", "x", "--duration", "-1s", "1"], ["-o", "x", "--format", "svg", "1"]])
+                                  ["-o", "x", "--duration", "-1s", "1"], ["-o", "x", "--format", "png", "1"]])
 def test_bad_arguments(alula, args, tmp_path):
     got = alula("profile", *args, cwd=tmp_path)
     assert got.returncode == 2 and got.stdout == "" and got.stderr.count("\n") == 1

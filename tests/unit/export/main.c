@@ -7,6 +7,7 @@ int main(int argc, char **argv) {
     al_test_golden_dir = argc > 1 ? argv[1] : "tests/golden";
     int failed = 0;
     failed += al_test_compat();
+    failed += al_test_flame();
     failed += al_test_gpustat();
     failed += al_test_hot();
     failed += al_test_json();

@@ -6,6 +6,7 @@
 extern const char *al_test_golden_dir; // tests/golden
 
 int al_test_compat(void);
+int al_test_flame(void);
 int al_test_gpustat(void);
 int al_test_hot(void);
 int al_test_json(void);

@@ -200,12 +200,14 @@ static void thinned(void **state) {
 static void format_by_ending(void **state) {
     (void)state;
     static const char *const expected[][2] = {
-        {"a.json", "speedscope"}, {"b/x.trace.json", "chrome"}, {"x.pb.gz", "pprof"}, {"x.folded", "folded"}, {"x.txt", "folded"}};
+        {"a.html", "flamegraph"}, {"a.svg", "svg"}, {"a.json", "speedscope"}, {"b/x.trace.json", "chrome"}, {"x.pb.gz", "pprof"},
+        {"x.folded", "folded"}, {"x.txt", "folded"}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         assert_string_equal(al_profile_format_of_file(expected[i][0])->name, expected[i][1]);
     assert_null(al_profile_format_of_file("json"));
     assert_null(al_profile_format_of_file(""));
     assert_string_equal(al_profile_format_named("chrometrace")->name, "chrome");
+    assert_string_equal(al_profile_format_named("html")->name, "flamegraph");
     assert_null(al_profile_format_named(""));
 }
 
