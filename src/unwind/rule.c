@@ -45,7 +45,19 @@ static bool room(void *list, uint32_t used, uint32_t *cap, uint32_t count, size_
     return true;
 }
 
-int al_rules_add(struct al_rules *r, const struct al_rule *rule, uint32_t *ret) {
+static void prepare(struct al_rule *rule) {
+    rule->changed_count = 0;
+    rule->kept = 0;
+    memset(rule->changed, 0, sizeof rule->changed);
+    for (unsigned i = 0; i < AL_REG_COUNT; i++)
+        if (rule->regs[i].kind == AL_RULE_SAME)
+            rule->kept |= 1ULL << i;
+        else if (rule->regs[i].kind != AL_RULE_LOST)
+            rule->changed[rule->changed_count++] = (uint8_t)i;
+}
+
+int al_rules_add(struct al_rules *r, struct al_rule *rule, uint32_t *ret) {
+    prepare(rule);
     if (2 * (r->count + 1) > r->table_cap && !grow_table(r))
         return AL_E_NOMEM;
     uint32_t at = hash_of(rule) & (r->table_cap - 1);
@@ -142,12 +154,11 @@ enum al_step al_rule_cfa(const struct al_rules *all, const struct al_rule *rule,
     return AL_STEP_OK;
 }
 
-static enum al_step one(const struct al_rules *all, const struct al_rule_reg *r, unsigned i, uint64_t cfa,
-                        const struct al_regs *old, struct al_copy *copy, uint64_t *ret) {
+static enum al_step one(const struct al_rules *all, const struct al_rule_reg *r, uint64_t cfa, const struct al_regs *old,
+                        struct al_copy *copy, uint64_t *ret) {
     uint64_t where;
     enum al_step step;
     switch (r->kind) {
-    case AL_RULE_SAME: *ret = old->value[i]; return al_reg_known(old, i) ? AL_STEP_OK : AL_STEP_NEEDS;
     case AL_RULE_AT: return al_copy_u64(copy, cfa + (uint64_t)(int64_t)r->value, ret) ? AL_STEP_OK : AL_STEP_FAILS;
     case AL_RULE_IS: *ret = cfa + (uint64_t)(int64_t)r->value; return AL_STEP_OK;
     case AL_RULE_COPY:
@@ -163,27 +174,24 @@ static enum al_step one(const struct al_rules *all, const struct al_rule_reg *r,
 
 enum al_step al_rule_step(const struct al_rules *all, const struct al_rule *rule, uint64_t cfa, struct al_regs *regs,
                           struct al_copy *copy) {
-    struct al_regs next;
-    enum al_step step;
-    next.known = 0;
+    uint64_t value[AL_REG_COUNT] = {0}, known = 0;
     if (rule->regs[rule->ra].kind == AL_RULE_LOST)
         return AL_STEP_END;
-    for (unsigned i = 0; i < AL_REG_COUNT; i++) {
-        const struct al_rule_reg *r = &rule->regs[i];
-        if (r->kind == AL_RULE_LOST)
-            continue;
-        step = one(all, r, i, cfa, regs, copy, &next.value[i]);
+    if (rule->regs[rule->ra].kind == AL_RULE_SAME && !al_reg_known(regs, rule->ra))
+        return AL_STEP_NEEDS;
+    for (unsigned n = 0; n < rule->changed_count; n++) {
+        unsigned i = rule->changed[n];
+        enum al_step step = one(all, &rule->regs[i], cfa, regs, copy, &value[i]);
         if (step == AL_STEP_OK)
-            next.known |= 1ULL << i;
-        else if (i == rule->ra)
-            return step;
+            known |= 1ULL << i;
+        else if (i == rule->ra || i == AL_REG_SP)
+            return i == rule->ra ? step : AL_STEP_FAILS;
     }
+    for (unsigned n = 0; n < rule->changed_count; n++)
+        regs->value[rule->changed[n]] = value[rule->changed[n]]; // what is not known is not looked at
     if (rule->regs[AL_REG_SP].kind <= AL_RULE_SAME)
-        next.value[AL_REG_SP] = cfa;
-    else if (!al_reg_known(&next, AL_REG_SP))
-        return AL_STEP_FAILS;
-    next.value[AL_REG_PC] = next.value[rule->ra];
-    next.known |= 1ULL << AL_REG_SP | 1ULL << AL_REG_PC;
-    *regs = next;
+        regs->value[AL_REG_SP] = cfa;
+    regs->value[AL_REG_PC] = regs->value[rule->ra];
+    regs->known = (regs->known & rule->kept) | known | 1ULL << AL_REG_SP | 1ULL << AL_REG_PC;
     return AL_STEP_OK;
 }

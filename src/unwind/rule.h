@@ -40,6 +40,9 @@ struct al_rule {
     uint8_t cfa_reg;
     uint8_t ra; // register that holds the caller's instruction
     bool signal; // a frame that a signal put there: what it interrupted stands at the instruction, not behind a call
+    uint8_t changed_count; // filled in by al_rules_add: the registers that a step changes,
+    uint8_t changed[AL_REG_COUNT];
+    uint64_t kept; // and a bit for each that it leaves as it is
     struct al_rule_reg regs[AL_REG_COUNT];
 };
 
@@ -68,7 +71,7 @@ struct al_rules { // interned
 #define AL_RULE_OPS_MOST 64u // operations of one expression
 
 // *ret: the rule's number. AL_E_NOMEM, AL_E_TOOBIG.
-int al_rules_add(struct al_rules *r, const struct al_rule *rule, uint32_t *ret);
+int al_rules_add(struct al_rules *r, struct al_rule *rule, uint32_t *ret);
 // Of an expression. Also AL_E_NOENT for an empty one.
 int al_rules_add_expr(struct al_rules *r, const struct al_op *ops, size_t count, uint32_t *ret);
 void al_rules_free(struct al_rules *r);

@@ -82,7 +82,7 @@ static bool same_run(const struct al_known *last, const struct al_known *k) {
 
 // Whether what a step led to can be a frame; when not, the caller looks for another way.
 static bool plausible(const struct al_unwind *u, const struct al_regs *now, const struct al_regs *next) {
-    return next->value[AL_REG_SP] > now->value[AL_REG_SP] && al_objects_find(&u->objects, next->value[AL_REG_PC] - 1) != NULL;
+    return !next->value[AL_REG_PC] || (next->value[AL_REG_SP] > now->value[AL_REG_SP] && al_objects_find(&u->objects, next->value[AL_REG_PC] - 1) != NULL);
 }
 
 // By the rule; by a guess where a register that it needs is not known, or one that was guessed misleads.
@@ -94,8 +94,8 @@ static enum al_step go_up(struct al_unwind *u, struct walk *w, const struct al_k
     enum al_step step = al_rule_cfa(&u->rules, rule, &w->regs, &u->copy, &cfa);
     if (step == AL_STEP_OK)
         step = al_rule_step(&u->rules, rule, cfa, &next, &u->copy);
-    bool strange = step == AL_STEP_OK && !rule->signal && next.value[AL_REG_PC] && !plausible(u, &w->regs, &next);
-    if (step == AL_STEP_NEEDS || (was_guessed && (step == AL_STEP_FAILS || strange))) {
+    if (step == AL_STEP_NEEDS ||
+        (was_guessed && !rule->signal && (step == AL_STEP_FAILS || (step == AL_STEP_OK && !plausible(u, &w->regs, &next))))) {
         if (!al_guess_cfa(u, k, &w->regs, &cfa))
             return AL_STEP_FAILS;
         next = w->regs;
@@ -117,13 +117,12 @@ static enum al_step go_up(struct al_unwind *u, struct walk *w, const struct al_k
 }
 
 static enum al_step step_from(struct al_unwind *u, struct walk *w, const struct al_known *k) {
-    struct al_known own = *k; // guesses look up others, which may move it
     w->guess = false;
-    if (own.rule)
-        return go_up(u, w, &own);
-    if (own.outermost)
+    if (k->rule)
+        return go_up(u, w, k);
+    if (k->outermost)
         return AL_STEP_END;
-    if (!al_guess_caller(u, &own, &w->regs))
+    if (!al_guess_caller(u, k, &w->regs))
         return AL_STEP_FAILS;
     w->guess = w->guessed = true;
     w->exact = false;
@@ -151,7 +150,7 @@ int al_unwind_thread(struct al_unwind *u, const struct al_unwind_input *in, stru
         if (!w.count || !same_run(&last, k))
             u->frames[w.count++] = (struct al_unwind_frame){pc, k->symbol, k->kind, w.guess};
         u->counts.guessed += w.guess;
-        last = *k;
+        last = *k; // guesses look up others, which may move it
         step = step_from(u, &w, &last);
     }
     ret->frames = u->frames;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // unwind-tool PID [--waiting] [--copy BYTES] [--twice] [--bench N]: native stacks of a process's threads, each stopped for
 // its moment. --waiting: with only what is known of a thread that waits. --copy: with so much of the stack and nothing
-// beyond. --twice: once more for each line on standard input. --bench: how long N unwindings of the first take.
+// beyond. --twice: once more for each line on standard input. --bench: CPU time of N unwindings of the first.
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,10 +27,10 @@ static void print(const struct al_unwind *u, pid_t tid, const struct al_unwind_s
 
 static void bench(struct al_unwind *u, const struct stop *s, long count) {
     struct al_unwind_stack stack;
-    int64_t start = al_monotonic_ns();
+    int64_t start = al_thread_cpu_ns();
     for (long i = 0; i < count; i++)
         (void)al_unwind_thread(u, &s->in, &stack);
-    double us = (double)(al_monotonic_ns() - start) / 1e3 / (double)count;
+    double us = (double)(al_thread_cpu_ns() - start) / 1e3 / (double)count;
     printf("%ld times %u frames: %.3f us a stack, %.1f ns a frame\n", count, stack.count, us, us * 1e3 / stack.count);
 }
 
