@@ -19,7 +19,7 @@
 #define RATE_DEFAULT 100
 #define RATE_MOST 10000
 
-enum { OPT_QUIET = 1, OPT_NO_LINES, OPT_NOTHING, OPT_FROM, OPT_LIST, OPT_ID, OPT_NO_RECORD };
+enum { OPT_QUIET = 1, OPT_NO_LINES, OPT_NOTHING, OPT_FROM, OPT_LIST, OPT_ID, OPT_NO_RECORD, OPT_NATIVE_ALL, OPT_BLOCKING, OPT_NONBLOCKING };
 
 static const char usage[] =
     "Usage: alula profile [OPTION]... -o FILE PID\n"
@@ -46,6 +46,9 @@ static const char usage[] =
     "  -t, --threads        the thread's name as the root of its stacks\n"
     "  -F, --function       functions as a whole, at their first line, instead of lines\n"
     "      --nolineno       functions as a whole, without a line\n"
+    "  -n, --native         with native frames (C, C++, CUDA's host side) where Python called them; needs libdw (elfutils)\n"
+    "      --native-all     the interpreter's own, too\n"
+    "      --blocking       stop each thread for the moment of its sample; without it nothing is stopped (--nonblocking)\n"
     "  -p, --pid PID        the process, as py-spy writes it\n"
     "      --from FILE      writes a profile that a recording holds, instead of sampling one\n"
     "      --list           what profiles it holds\n"
@@ -65,6 +68,7 @@ static const char usage[] =
     "  alula profile -o train.html --duration 30s 4242\n"
     "  alula profile -o job.speedscope.json --tree --idle --duration 10s 4242\n"
     "  alula profile -o start.json -- python train.py --epochs 1\n"
+    "  alula profile -o native.folded --native -d 30s 4242\n"
     "  alula profile --from output/run.alula -o job.json\n"
     "  alula profile -o - --gil -d 5s 4242 | flamegraph.pl > gil.svg\n"
     "\n"
@@ -83,10 +87,13 @@ static const struct option options[] = {
     {"tree", no_argument, NULL, 'T'},
     {"threads", no_argument, NULL, 't'},
     {"function", no_argument, NULL, 'F'},
+    {"native", no_argument, NULL, 'n'},
+    {"native-all", no_argument, NULL, OPT_NATIVE_ALL},
+    {"blocking", no_argument, NULL, OPT_BLOCKING},
+    {"nonblocking", no_argument, NULL, OPT_NONBLOCKING},
     {"pid", required_argument, NULL, 'p'},
     {"nolineno", no_argument, NULL, OPT_NO_LINES},
-    {"nonblocking", no_argument, NULL, OPT_NOTHING},    // as py-spy has them: here it is always so
-    {"full-filenames", no_argument, NULL, OPT_NOTHING},
+    {"full-filenames", no_argument, NULL, OPT_NOTHING}, // as py-spy has it: here it is always so
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"from", required_argument, NULL, OPT_FROM},
     {"list", no_argument, NULL, OPT_LIST},
@@ -135,6 +142,10 @@ static int take(struct al_profiling *p, int option) {
     case 'T': p->reach = AL_STACKS_JOB; return 0;
     case 't': p->by_thread = true; return 0;
     case 'F': p->by_function = true; return 0;
+    case 'n': p->native = true; return 0;
+    case OPT_NATIVE_ALL: p->native = p->native_all = true; return 0;
+    case OPT_BLOCKING: p->blocking = true; return 0;
+    case OPT_NONBLOCKING: p->blocking = false; return 0;
     case 'p':
         p->pid = al_stacks_pid(optarg);
         return p->pid ? 0 : refuse("--pid takes a process id, as in --pid 4242");
@@ -167,7 +178,7 @@ static int check(const struct al_profiling *p, int left) {
 
 static int parse(struct al_profiling *p, int argc, char **argv) {
     int option, result = 0;
-    while (!result && !p->help && (option = getopt_long(argc, argv, "o:d:r:f:gistFp:h", options, NULL)) != -1)
+    while (!result && !p->help && (option = getopt_long(argc, argv, "o:d:r:f:gistFnp:h", options, NULL)) != -1)
         result = take(p, option);
     if (result || p->help)
         return result;
@@ -300,6 +311,16 @@ static double share(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
+static void say_native(const struct al_profiling *p) {
+    struct al_native_counts c;
+    al_profiling_native_counts(p, &c);
+    uint64_t all = c.merged + c.part + c.absent + c.unfit;
+    al_cli_error("profile: of %llu stacks %.1f %% with native frames, %.1f %% from the innermost ones on (the rest could not be unwound), "
+                 "Python only: %.1f %% without a picture, %.1f %% that moved%s",
+                 (unsigned long long)all, share(c.merged, all), share(c.part, all), share(c.absent, all), share(c.unfit, all),
+                 c.capture.no_room ? "; kernel.perf_event_mlock_kb or ulimit -l left no room for all threads' pictures" : "");
+}
+
 static void say(const struct al_profiling *p) {
     struct al_stack_counts c;
     double wall = (double)(p->ended_ns - p->began_ns) / 1e9, cpu = (double)p->cpu_ns;
@@ -314,6 +335,8 @@ static void say(const struct al_profiling *p) {
                  wall > 0 ? cpu / wall / 1e7 : 0, c.threads ? cpu / 1e3 / (double)c.threads : 0, share(c.unstable, c.threads),
                  share(c.unreadable, c.threads), (unsigned long long)c.degraded_frames, (unsigned long long)c.truncated,
                  (unsigned long long)p->late, (unsigned long long)p->failed);
+    if (p->native)
+        say_native(p);
     if (!al_profile_samples(p->profile) && !p->idle)
         al_cli_error("profile: no thread was seen %s: --idle also counts those that sleep or wait",
                      p->gil ? "with the GIL" : "running");

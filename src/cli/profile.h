@@ -7,6 +7,7 @@
 
 #include "cli/stacks.h"
 #include "export/profile.h"
+#include "unwind/native.h"
 #include "launch/job.h"
 
 struct al_profile_thread {
@@ -27,12 +28,15 @@ struct al_profile_known { // a frame's number, found without its text
 struct al_profile_target {
     struct al_stacks_process process;
     struct al_stack *stack; // NULL: it has ended, or is not open yet
+    struct al_native *native; // NULL: not asked for, or not to be had
+    const struct al_stack_sample *sample; // the last one; NULL none
     bool ended;
     int64_t retry_ns, since_ns; // since: when it was first seen
     struct al_profile_thread *threads;
     uint32_t thread_count, thread_cap;
     struct al_profile_known *known;
     struct al_stack_counts before; // of samplers that were closed
+    struct al_native_counts native_before;
 };
 
 struct al_profiling;
@@ -54,6 +58,7 @@ struct al_profiling {
     bool list, no_record, no_cmdline;
     double rate, seconds; // seconds: 0 until the process ends
     bool gil, idle, by_function, by_thread, no_lines, quiet, help;
+    bool native, native_all, blocking;
     // For another view than the profile that is written; NULL and false without:
     al_profiling_add_fn *add;
     int (*ticked)(struct al_profiling *p, int64_t now_ns); // before each round of samples
@@ -77,6 +82,7 @@ struct al_profiling {
     uint64_t ticks, late, failed; // late: left out, since the one before took too long; failed: the threads could not be listed
     int64_t began_ns, ended_ns, cpu_began_ns, cpu_ns, start_ns; // start_ns: by the clock since 1970
     bool all_ended;
+    bool native_told; // what of native frames cannot be had was said
     int error; // the first of a process
 };
 
@@ -114,5 +120,15 @@ bool al_profile_run_recording(pid_t pid, char *out, size_t size);
 int al_profiling_forget(struct al_profiling *p);
 void al_profiling_counts(const struct al_profiling *p, struct al_stack_counts *ret);
 void al_profiling_close(struct al_profiling *p);
+
+// ---- profile_native.c: --native and --blocking ----
+// With the target's sampler open. An error is told and kept in p->error for the process that was named.
+int al_profiling_native_open(struct al_profiling *p, struct al_profile_target *t);
+void al_profiling_native_close(struct al_profile_target *t); // before its sampler
+// Thread i of the sample as it is to be counted. AL_E_NOMEM.
+int al_profiling_native_thread(struct al_profiling *p, struct al_profile_target *t, size_t i, struct al_stack_thread *ret);
+// Waits until the time, and meanwhile takes the pictures of running threads that come. False: a signal.
+bool al_profiling_native_wait(struct al_profiling *p, int64_t until_ns);
+void al_profiling_native_counts(const struct al_profiling *p, struct al_native_counts *ret);
 
 #endif

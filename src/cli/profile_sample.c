@@ -38,8 +38,10 @@ static void close_stack(struct al_profile_target *t) {
         return;
     al_stack_get_counts(t->stack, &c);
     add_counts(&t->before, &c);
+    al_profiling_native_close(t);
     al_stack_free(t->stack);
     t->stack = NULL;
+    t->sample = NULL;
     memset(t->known, 0xff, AL_PROFILE_KNOWN * sizeof *t->known); // numbers of code are the sampler's
 }
 
@@ -63,6 +65,8 @@ static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool 
     t->retry_ns = al_monotonic_ns() + retry_ns(p, t);
     if (result == AL_E_GONE || result == AL_E_NOENT)
         t->ended = true;
+    if (!result && (p->native || p->blocking) && (result = al_profiling_native_open(p, t)) != 0)
+        close_stack(t);
     return result;
 }
 
@@ -259,8 +263,13 @@ static int sample_target(struct al_profiling *p, struct al_profile_target *t, in
     if (result)
         return 0;
     t->retry_ns = now;
-    for (size_t i = 0; i < s->count && !result; i++)
-        result = take_thread(p, t, &s->threads[i], i);
+    t->sample = s;
+    for (size_t i = 0; i < s->count && !result; i++) {
+        struct al_stack_thread thread = s->threads[i];
+        if (t->native)
+            result = al_profiling_native_thread(p, t, i, &thread);
+        result = result ? result : take_thread(p, t, &thread, i);
+    }
     return result;
 }
 
@@ -311,6 +320,13 @@ static int turn(struct al_profiling *p, int64_t now, int64_t *look_ns) {
     return result;
 }
 
+// False: a signal, or the command that was launched has ended.
+static bool wait_until(struct al_profiling *p, struct al_clock *clock, int64_t due) {
+    if (p->native || p->blocking)
+        return al_profiling_native_wait(p, due);
+    return p->launched ? al_profiling_wait(p, due) : al_clock_sleep_until(clock, due);
+}
+
 int al_profiling_sample(struct al_profiling *p) {
     struct al_clock clock;
     int64_t step = (int64_t)(1e9 / p->rate), due = al_monotonic_ns(), look_ns = due + LOOK_NS;
@@ -322,7 +338,7 @@ int al_profiling_sample(struct al_profiling *p) {
     int64_t until = p->seconds > 0 ? due + (int64_t)(p->seconds * 1e9) : INT64_MAX;
     const _Atomic int *stop = p->stop ? p->stop : &al_cli_stop;
     while (!result && !*stop && !p->all_ended) {
-        if (due >= until || !(p->launched ? al_profiling_wait(p, due) : al_clock_sleep_until(&clock, due)))
+        if (due >= until || !wait_until(p, &clock, due))
             break;
         int64_t now = al_monotonic_ns();
         result = turn(p, now, &look_ns);
@@ -369,6 +385,7 @@ void al_profiling_counts(const struct al_profiling *p, struct al_stack_counts *r
 
 void al_profiling_close(struct al_profiling *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
+        al_profiling_native_close(p->targets[i]);
         al_stack_free(p->targets[i]->stack);
         free(p->targets[i]->threads);
         free(p->targets[i]->known);

@@ -15,13 +15,16 @@ int al_stack_again(struct al_stack *s, size_t i, struct al_stack_thread *ret) {
     struct al_slot *slot = al_slot_get(s, t);
     if (!slot)
         return AL_E_NOMEM;
-    s->walk.watch[0] = s->walk.watch[1] = 0;
+    const struct al_interp *interp = al_interp_of(s, t->interp);
+    al_gil_watch(s, interp, true);
     slot->walked = false; // with figures of the scheduler's that were read before
     int error = al_slot_walk(s, slot, al_monotonic_ns());
     if (error)
         return error;
     s->counts.threads++;
     *ret = s->threads[i];
+    if (!s->found.layout.free_threaded && interp->gil)
+        ret->holds_gil = al_gil_held(s, t->address) ? AL_STACK_YES : AL_STACK_NO;
     ret->status = slot->status;
     ret->truncated = slot->truncated;
     ret->frames = slot->frames;

@@ -121,6 +121,10 @@ void al_slots_drop_old(struct al_stack *s);
 void al_slots_free(struct al_stack *s);
 // sample.c: fills in the slot's frames and status.
 int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now);
+const struct al_interp *al_interp_of(const struct al_stack *s, uint64_t address);
+// Before and after a walk: whether the thread held the GIL all along.
+void al_gil_watch(struct al_stack *s, const struct al_interp *interp, bool holds);
+bool al_gil_held(const struct al_stack *s, uint64_t tstate);
 // tids.c: tid here of a thread; 0 not known.
 pid_t al_tid_of(struct al_stack *s, const struct al_tstate *t);
 void al_tids_open(struct al_stack *s);

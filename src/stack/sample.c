@@ -98,7 +98,7 @@ int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
     return error;
 }
 
-static const struct al_interp *interp_of(const struct al_stack *s, uint64_t address) {
+const struct al_interp *al_interp_of(const struct al_stack *s, uint64_t address) {
     for (size_t i = 0; i < s->interps_count; i++)
         if (s->interps[i].address == address)
             return &s->interps[i];
@@ -106,7 +106,7 @@ static const struct al_interp *interp_of(const struct al_stack *s, uint64_t addr
 }
 
 // Who holds the GIL is known from before the walk; that it did all along, from words read along with the stack.
-static void watch_gil(struct al_stack *s, const struct al_interp *interp, bool holds) {
+void al_gil_watch(struct al_stack *s, const struct al_interp *interp, bool holds) {
     const struct al_layout *l = &s->found.layout;
     s->walk.watch[0] = s->walk.watch[1] = 0;
     if (!holds || !interp->gil)
@@ -119,7 +119,7 @@ static void watch_gil(struct al_stack *s, const struct al_interp *interp, bool h
     }
 }
 
-static bool held_all_along(const struct al_stack *s, uint64_t tstate) {
+bool al_gil_held(const struct al_stack *s, uint64_t tstate) {
     const struct al_walk *w = &s->walk;
     return w->watched_same && w->watched[0] == tstate && (!w->watch[1] || (int32_t)w->watched[1] == 1);
 }
@@ -153,7 +153,7 @@ static void fill_state(struct al_stack *s, struct al_slot *slot, const struct al
 
 static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned what, int64_t now,
                          struct al_stack_thread *out) {
-    const struct al_interp *interp = interp_of(s, t->interp);
+    const struct al_interp *interp = al_interp_of(s, t->interp);
     struct al_slot *slot = al_slot_get(s, t);
     if (!slot)
         return AL_E_NOMEM;
@@ -184,11 +184,11 @@ static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned
     if ((what & AL_STACK_STATE) && slot->walked && slot->task.quiet >= QUIET_LEAST) {
         s->counts.unchanged++;
     } else {
-        watch_gil(s, interp, holds);
+        al_gil_watch(s, interp, holds);
         int error = al_slot_walk(s, slot, now);
         if (error)
             return error;
-        if (holds && !held_all_along(s, t->address))
+        if (holds && !al_gil_held(s, t->address))
             out->holds_gil = AL_STACK_UNKNOWN;
         // Seen asleep before the walk, with figures that the next look will compare.
         slot->walked = (what & AL_STACK_STATE) && slot->task.off_cpu &&

@@ -113,8 +113,8 @@ struct al_stack_sample {
 // AL_E_FORMAT (the list of threads cannot be read: the interpreter is going down, or its memory is damaged).
 int al_stack_sample(struct al_stack *s, unsigned what, const struct al_stack_sample **ret);
 
-// Walks thread i of the last sample anew, for a reader who knows that it stands (or ran) just now; its state, name and
-// the rest stay as they were. AL_E_GONE: the thread has ended.
+// Walks thread i of the last sample anew, for a reader who knows that it stands (or ran) just now; tells who holds the GIL
+// now, too, while its state, name and the rest stay as they were. AL_E_GONE: the thread has ended.
 int al_stack_again(struct al_stack *s, size_t i, struct al_stack_thread *ret);
 // A number for a native function, for frames that are merged into a sample. AL_STACK_NO_CODE: out of memory.
 uint32_t al_stack_native_code(struct al_stack *s, const char *object, const char *symbol);

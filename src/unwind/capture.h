@@ -46,8 +46,9 @@ int al_capture_thread(struct al_capture *c, pid_t tid, unsigned ways, struct al_
 // Whether the last picture still stands: the thread is stopped, or waits as it did. False of one that runs.
 bool al_capture_stands(struct al_capture *c);
 // Lets threads go on that were stopped; safe at any time. Also done by al_capture_free, and by the kernel should alula die.
-// A thread that was deep in the kernel stops later than it was asked to: call this now and then.
-void al_capture_release(struct al_capture *c);
+// A thread that is deep in the kernel, or gets no processor, stops later than it was asked to: while this answers true there is
+// such a one, and it is to be called again soon.
+bool al_capture_release(struct al_capture *c);
 
 // Waits until a picture of any running thread has come, or until the time (monotonic): its tid, else 0. Which thread has
 // the clock of perf's: al_capture_has_clock.

@@ -55,7 +55,7 @@ static bool let_go(struct al_stopping *t) {
     return ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(intptr_t)t->signal) == 0;
 }
 
-void al_capture_release(struct al_capture *c) {
+bool al_capture_release(struct al_capture *c) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->stopping_count; i++) {
         struct al_stopping *t = &c->stopping[i];
@@ -66,15 +66,13 @@ void al_capture_release(struct al_capture *c) {
     c->stopping_count = kept;
     if (c->last == AL_CAPTURE_STOPPED)
         c->last = AL_CAPTURE_NOTHING;
+    return kept > 0;
 }
 
 void al_stopping_free(struct al_capture *c) {
     int64_t until = al_monotonic_ns() + LAST_LIMIT_NS;
-    al_capture_release(c);
-    while (c->stopping_count && al_monotonic_ns() < until) {
+    while (al_capture_release(c) && al_monotonic_ns() < until)
         (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-        al_capture_release(c);
-    }
     free(c->stopping);
     c->stopping = NULL;
 }
@@ -139,14 +137,14 @@ static void forget(struct al_capture *c, pid_t tid) {
 int al_stopping_picture(struct al_capture *c, pid_t tid, struct al_unwind_input *ret, bool *ret_found) {
     struct al_stopping *t;
     *ret_found = false;
-    al_capture_release(c); // one at a time
+    (void)al_capture_release(c); // one at a time
     int result = stop(c, tid, &t);
     if (result == AL_E_GONE)
         forget(c, tid);
     if (result || !t || !t->stopped)
         return result == AL_E_DENIED ? 0 : result;
     if (!read_regs(tid, ret)) {
-        al_capture_release(c);
+        (void)al_capture_release(c);
         return 0;
     }
     ret->stopped = true;
@@ -163,7 +161,7 @@ int al_stopping_try(struct al_capture *c, struct al_unwind_error *error) {
     int result = stop(c, c->pid, &t);
     if (result == AL_E_GONE)
         forget(c, c->pid);
-    al_capture_release(c);
+    (void)al_capture_release(c);
     if (result == AL_E_GONE)
         (void)snprintf(error->text, sizeof error->text, "process %d has ended", (int)c->pid);
     else if (result && tracer > 0)

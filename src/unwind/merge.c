@@ -100,7 +100,7 @@ static bool is_any(const char *symbol, const char *const *names) {
 
 bool al_merge_is_plumbing(const char *symbol) {
     static const char *const prefixes[] = {
-        "0x", "Py", "_Py", "cfunction_", "method_vectorcall", "vectorcall_", "object_vacall", "slot_tp_", "slot_sq_", "slot_mp_",
+        "0x", "Py", "_Py", "_init", "cfunction_", "method_vectorcall", "vectorcall_", "object_vacall", "slot_tp_", "slot_sq_", "slot_mp_",
         "slot_nb_", "slot_am_", "type_call", "wrap_", "wrapperdescr_", "gen_", "coro_", "async_gen_", "function_code_fastcall",
         "call_function", "method_call", "classmethoddescr_", "partial_", "lru_cache_", "bounded_lru_cache_", "infinite_lru_cache_",
         "run_", "pymain_", "pyrun_", "builtin_exec", "builtin_eval", "builtin___build_class__", "thread_run", "pythread_wrapper",

@@ -12,18 +12,23 @@
 #define TRIES 20                        // AWAIT: until both readings fit
 #define AWAIT_NS (50 * AL_NS_PER_MS)    // for a picture of a running thread
 #define STACK_BLOCKING AL_CAPTURE_STACK_MOST // a stopped thread is let go before it is unwound
-#define SLOTS_MOST 65536u
 #define PIN_BYTES 4096u // of the stack copy
 #define PIN_NEAR 64u    // bytes of bytecode: the next instruction and its caches
 #define PIN_FROM 0x030b0000u
 
+struct merged {
+    struct al_stack_frame *frames;
+    uint32_t count, cap;
+    uint8_t native, status, holds_gil;
+    bool truncated;
+    uint64_t python; // the Python frames that it was made of, in short
+    bool kept; // of now: made while it slept, with this CPU time; of the picture: not taken yet
+};
+
 struct slot { // of a thread
     pid_t tid;
     uint64_t tstate, cpu_ns;
-    struct al_stack_frame *frames;
-    uint32_t count, cap;
-    uint8_t native, status;
-    bool truncated, kept; // kept: made while it slept, with this CPU time
+    struct merged now, picture;
 };
 
 struct symbol { // what is known of a number of the unwinder's
@@ -49,6 +54,27 @@ struct al_native {
     uint32_t order_cap;
     struct al_native_counts counts;
 };
+
+static void drop_slot(struct al_native *n, uint32_t i) {
+    free(n->slots[i].now.frames);
+    free(n->slots[i].picture.frames);
+    n->slots[i] = n->slots[--n->slot_count];
+}
+
+void al_native_free(struct al_native *n) {
+    if (!n)
+        return;
+    while (n->slot_count)
+        drop_slot(n, n->slot_count - 1);
+    al_capture_free(n->capture);
+    al_unwind_free(n->unwind);
+    free(n->slots);
+    free(n->symbols);
+    free(n->kinds);
+    free(n->order);
+    free(n->object);
+    free(n);
+}
 
 int al_native_open(pid_t pid, struct al_stack *stack, const struct al_native_settings *settings, struct al_native **ret,
                    struct al_unwind_error *error) {
@@ -79,32 +105,30 @@ int al_native_open(pid_t pid, struct al_stack *stack, const struct al_native_set
     return 0;
 }
 
-void al_native_free(struct al_native *n) {
-    if (!n)
-        return;
-    for (uint32_t i = 0; i < n->slot_count; i++)
-        free(n->slots[i].frames);
-    al_capture_free(n->capture);
-    al_unwind_free(n->unwind);
-    free(n->slots);
-    free(n->symbols);
-    free(n->kinds);
-    free(n->order);
-    free(n->object);
-    free(n);
+static void drop_ended(struct al_native *n, const struct al_stack_sample *sample) {
+    for (uint32_t i = n->slot_count; i-- > 0;) {
+        size_t k = 0;
+        while (k < sample->count && sample->threads[k].tid != n->slots[i].tid)
+            k++;
+        if (k == sample->count)
+            drop_slot(n, i);
+    }
 }
 
-static struct slot *slot_of(struct al_native *n, const struct al_stack_thread *t, size_t hint) {
+static struct slot *slot_of(struct al_native *n, const struct al_stack_sample *sample, const struct al_stack_thread *t, size_t hint) {
     if (hint < n->slot_count && n->slots[hint].tid == t->tid && n->slots[hint].tstate == t->tstate)
         return &n->slots[hint];
     for (uint32_t i = 0; i < n->slot_count; i++)
         if (n->slots[i].tid == t->tid) {
-            n->slots[i].kept &= n->slots[i].tstate == t->tstate;
+            if (n->slots[i].tstate != t->tstate)
+                n->slots[i].now.kept = n->slots[i].picture.kept = false;
             n->slots[i].tstate = t->tstate;
             return &n->slots[i];
         }
+    if (n->slot_count >= 2 * sample->count + 16)
+        drop_ended(n, sample);
     if (n->slot_count == n->slot_cap) {
-        struct slot *more = n->slot_cap < SLOTS_MOST ? realloc(n->slots, (n->slot_cap * 2 + 16) * sizeof *more) : NULL;
+        struct slot *more = realloc(n->slots, (n->slot_cap * 2 + 16) * sizeof *more);
         if (!more)
             return NULL;
         n->slots = more;
@@ -180,29 +204,29 @@ static int kinds_of(struct al_native *n, const struct al_unwind_stack *u, uint32
     return 0;
 }
 
-static int fill(struct al_native *n, struct slot *slot, const struct al_unwind_stack *u, const struct al_stack_thread *t,
+static int fill(struct al_native *n, struct merged *out, const struct al_unwind_stack *u, const struct al_stack_thread *t,
                 uint32_t count) {
-    if (count > slot->cap) {
-        struct al_stack_frame *more = realloc(slot->frames, (count + 32) * sizeof *more);
+    if (count > out->cap) {
+        struct al_stack_frame *more = realloc(out->frames, (count + 32) * sizeof *more);
         if (!more)
             return AL_E_NOMEM;
-        slot->frames = more;
-        slot->cap = count + 32;
+        out->frames = more;
+        out->cap = count + 32;
     }
     for (uint32_t i = 0; i < count; i++) {
         if (n->order[i] >= 0) {
-            slot->frames[i] = t->frames[n->order[i]];
+            out->frames[i] = t->frames[n->order[i]];
             continue;
         }
         const struct al_unwind_frame *f = &u->frames[-1 - n->order[i]];
-        slot->frames[i] = (struct al_stack_frame){.address = f->address,
+        out->frames[i] = (struct al_stack_frame){.address = f->address,
                                                   .code = n->symbols[f->symbol].code,
                                                   .column = -1,
                                                   .end_column = -1,
                                                   .kind = AL_STACK_NATIVE,
                                                   .guessed = f->guessed};
     }
-    slot->count = count;
+    out->count = count;
     return 0;
 }
 
@@ -222,7 +246,7 @@ static bool pinned(const struct al_native *n, const struct al_unwind_input *in, 
     return false;
 }
 
-static int merge(struct al_native *n, struct slot *slot, const struct al_unwind_input *in, struct al_stack_thread *t) {
+static int merge(struct al_native *n, struct merged *out, const struct al_unwind_input *in, struct al_stack_thread *t) {
     struct al_unwind_stack u;
     enum al_stack_native how;
     int result = al_unwind_thread(n->unwind, in, &u);
@@ -231,10 +255,11 @@ static int merge(struct al_native *n, struct slot *slot, const struct al_unwind_
         return result;
     struct al_merge_input input = {t->frames, t->count, t->truncated, n->kinds, u.count, u.status};
     uint32_t count = al_merge(&input, n->order, &how);
-    result = fill(n, slot, &u, t, count);
-    slot->native = (uint8_t)how;
-    slot->status = t->status;
-    slot->truncated = t->truncated;
+    result = fill(n, out, &u, t, count);
+    out->native = (uint8_t)how;
+    out->status = t->status;
+    out->holds_gil = t->holds_gil;
+    out->truncated = t->truncated;
     return result;
 }
 
@@ -251,22 +276,22 @@ static int picture(struct al_native *n, pid_t tid, enum al_native_when when, str
     return result;
 }
 
-// One try. slot->native tells how it came out.
-static int take(struct al_native *n, size_t i, enum al_native_when when, struct slot *slot, struct al_stack_thread *t) {
+// One try. out->native tells how it came out.
+static int take(struct al_native *n, size_t i, enum al_native_when when, struct merged *out, struct al_stack_thread *t) {
     struct al_unwind_input in;
     enum al_capture_status status;
-    slot->native = AL_STACK_NATIVE_ABSENT;
-    slot->kept = false;
+    out->native = AL_STACK_NATIVE_ABSENT;
+    out->kept = false;
     int result = picture(n, t->tid, when, &in, &status);
     if (!result && status != AL_CAPTURE_NOTHING)
         result = al_stack_again(n->stack, i, t);
     if (status == AL_CAPTURE_STOPPED) {
-        al_capture_release(n->capture); // unwinding reads files at the first time: the thread need not stand for it
+        (void)al_capture_release(n->capture); // unwinding reads files at the first time: the thread need not stand for it
         in.stopped = false;
     }
     if (result || status == AL_CAPTURE_NOTHING)
         return result;
-    slot->native = n->unwind ? AL_STACK_NATIVE_UNFIT : AL_STACK_NATIVE_NONE;
+    out->native = n->unwind ? AL_STACK_NATIVE_UNFIT : AL_STACK_NATIVE_NONE;
     if (t->status != AL_STACK_OK || !t->count || !n->unwind)
         return 0;
     bool fits = pinned(n, &in, &t->frames[0]);
@@ -274,12 +299,12 @@ static int take(struct al_native *n, size_t i, enum al_native_when when, struct 
     n->counts.unpinned += !fits;
     if (!fits && status == AL_CAPTURE_RUNNING)
         return 0;
-    result = merge(n, slot, &in, t);
+    result = merge(n, out, &in, t);
     if (result || status != AL_CAPTURE_ASLEEP)
         return result;
     if (!al_capture_stands(n->capture))
-        slot->native = AL_STACK_NATIVE_UNFIT;
-    slot->kept = slot->native == AL_STACK_NATIVE_MERGED || slot->native == AL_STACK_NATIVE_PART;
+        out->native = AL_STACK_NATIVE_UNFIT;
+    out->kept = out->native == AL_STACK_NATIVE_MERGED || out->native == AL_STACK_NATIVE_PART;
     return 0;
 }
 
@@ -290,34 +315,81 @@ static void count(struct al_native *n, uint8_t native) {
     n->counts.unfit += native == AL_STACK_NATIVE_UNFIT;
 }
 
+static uint64_t in_short(const struct al_stack_thread *t) {
+    uint64_t h = t->count;
+    for (uint32_t i = 0; i < t->count; i++) {
+        h = (h ^ t->frames[i].address) * 0x9e3779b97f4a7c15ULL;
+        h = (h ^ t->frames[i].instr ^ (uint64_t)t->frames[i].code << 32) * 0x9e3779b97f4a7c15ULL;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static bool is_merged(const struct merged *m) {
+    return m->native == AL_STACK_NATIVE_MERGED || m->native == AL_STACK_NATIVE_PART;
+}
+
+static void give(const struct merged *m, struct al_stack_thread *ret) {
+    ret->native = m->native;
+    if (!is_merged(m))
+        return;
+    ret->status = m->status;
+    ret->truncated = m->truncated;
+    ret->frames = m->frames;
+    ret->count = m->count;
+}
+
+static bool can_be(const struct al_stack_thread *t, enum al_native_when when) {
+    return t->tid && t->status != AL_STACK_EMPTY && (t->status != AL_STACK_LEFT_OUT || when == AL_NATIVE_PICTURE);
+}
+
 int al_native_thread(struct al_native *n, const struct al_stack_sample *sample, size_t i, enum al_native_when when,
                      struct al_stack_thread *ret) {
     *ret = sample->threads[i];
-    if (ret->status == AL_STACK_LEFT_OUT || ret->status == AL_STACK_EMPTY || !ret->tid)
+    if (!can_be(ret, when))
         return 0;
-    struct slot *slot = slot_of(n, ret, i);
+    struct slot *slot = slot_of(n, sample, ret, i);
     if (!slot)
         return AL_E_NOMEM;
+    struct merged *m = when == AL_NATIVE_PICTURE ? &slot->picture : &slot->now;
     bool sleeps = ret->idle == AL_STACK_YES && ret->cpu_ns && when != AL_NATIVE_PICTURE;
-    bool same = sleeps && slot->kept && slot->cpu_ns == ret->cpu_ns; // it has not run since
+    bool same = sleeps && m->kept && slot->cpu_ns == ret->cpu_ns; // it has not run since
     int result = 0;
-    for (int tries = when == AL_NATIVE_AWAIT && !same ? TRIES : same ? 0 : 1; tries > 0 && !result; tries--) {
-        result = take(n, i, when, slot, ret);
-        if (slot->native == AL_STACK_NATIVE_MERGED || slot->native == AL_STACK_NATIVE_PART || slot->native == AL_STACK_NATIVE_NONE)
+    for (int tries = same ? 0 : when == AL_NATIVE_AWAIT ? TRIES : 1; tries > 0 && !result; tries--) {
+        result = take(n, i, when, m, ret);
+        if (is_merged(m) || m->native == AL_STACK_NATIVE_NONE)
             break;
     }
-    slot->cpu_ns = ret->cpu_ns;
-    slot->kept &= sleeps;
-    n->counts.kept += same;
-    count(n, slot->native);
-    ret->native = slot->native;
-    if (result || (slot->native != AL_STACK_NATIVE_MERGED && slot->native != AL_STACK_NATIVE_PART))
-        return result;
-    ret->status = slot->status;
-    ret->truncated = slot->truncated;
-    ret->frames = slot->frames;
-    ret->count = slot->count;
-    return 0;
+    if (when == AL_NATIVE_PICTURE) {
+        m->kept = !result && is_merged(m);
+        m->python = m->kept ? in_short(ret) : 0;
+    } else {
+        m->kept &= sleeps;
+        slot->cpu_ns = ret->cpu_ns;
+        n->counts.kept += same;
+        count(n, m->native);
+    }
+    if (!result)
+        give(m, ret);
+    return result;
+}
+
+bool al_native_pending(struct al_native *n, const struct al_stack_sample *sample, size_t i, bool gil, struct al_stack_thread *ret) {
+    *ret = sample->threads[i];
+    struct slot *slot = can_be(ret, AL_NATIVE_PICTURE) ? slot_of(n, sample, ret, i) : NULL;
+    if (!slot)
+        return false;
+    struct merged *m = &slot->picture;
+    // One that was taken before stands while Python is in the very same call: the thread waits for a processor, or for the next
+    // picture's time.
+    bool good = is_merged(m) && (m->kept || m->python == in_short(ret)) && (!gil || m->holds_gil == AL_STACK_YES);
+    ret->native = m->native == AL_STACK_NATIVE_UNFIT ? AL_STACK_NATIVE_UNFIT : AL_STACK_NATIVE_ABSENT;
+    if (good)
+        give(m, ret);
+    n->counts.kept += good && !m->kept;
+    count(n, ret->native);
+    m->kept = false;
+    return good;
 }
 
 pid_t al_native_wait(struct al_native *n, int64_t until_ns) {
@@ -340,8 +412,8 @@ void al_native_watch(struct al_native *n, pid_t tid) {
         (void)al_capture_thread(n->capture, tid, AL_CAPTURE_PERF, &in, &status, &age);
 }
 
-void al_native_release(struct al_native *n) {
-    al_capture_release(n->capture);
+bool al_native_release(struct al_native *n) {
+    return al_capture_release(n->capture);
 }
 
 void al_native_get_counts(const struct al_native *n, struct al_native_counts *ret) {

@@ -26,7 +26,7 @@ void al_native_free(struct al_native *n);
 
 enum al_native_when {
     AL_NATIVE_NOW,     // a thread that waits (or, with `blocking`, any)
-    AL_NATIVE_PICTURE, // the picture of a running thread that al_native_wait told of
+    AL_NATIVE_PICTURE, // the picture of a running thread that al_native_wait told of; kept until al_native_pending
     AL_NATIVE_AWAIT,   // any; of one that runs, a picture is waited for, for some ms
 };
 
@@ -35,14 +35,18 @@ enum al_native_when {
 int al_native_thread(struct al_native *n, const struct al_stack_sample *sample, size_t i, enum al_native_when when,
                      struct al_stack_thread *ret);
 
+// The last PICTURE of the thread that came out well and was not taken yet: false: none, *ret is as in the sample. gil: only one at
+// which it held the GIL. Its frames belong to n until the next PICTURE of the same thread.
+bool al_native_pending(struct al_native *n, const struct al_stack_sample *sample, size_t i, bool gil, struct al_stack_thread *ret);
+
 // As al_capture_wait, al_capture_has_clock and al_capture_fd; 0, false and -1 where running threads give no pictures.
 pid_t al_native_wait(struct al_native *n, int64_t until_ns);
 bool al_native_has_clock(const struct al_native *n, pid_t tid);
 int al_native_fd(const struct al_native *n);
 // Gives a running thread its clock, so that al_native_wait tells of it.
 void al_native_watch(struct al_native *n, pid_t tid);
-// Lets go what is still to be let go (al_capture_release).
-void al_native_release(struct al_native *n);
+// As al_capture_release.
+bool al_native_release(struct al_native *n);
 
 struct al_native_counts {
     uint64_t merged, part, absent, unfit; // stacks, as enum al_stack_native

@@ -3,12 +3,14 @@
 
 import ctypes.util
 import pathlib
+import re
 import time
 
 import pytest
 
 from interpreters import IDS, PATHS
 from test_dump import dumped, line_of, running
+from test_profile import folded, profiled, shares
 
 needs_libdw = pytest.mark.skipif(not ctypes.util.find_library("dw"), reason="libdw (elfutils) is not installed")
 
@@ -159,3 +161,85 @@ def test_blocking_alone_has_python_frames_and_lets_all_go_on(alula, program, int
     assert all(thread["status"] == "ok" and not native(thread) for thread in threads.values())
     assert python(threads["hashes"])[0] == "hashes" and python(threads["sorts"])[:2] == ["key", "sorts"]
     assert set(states) <= {"R", "S"}
+
+
+# Three parts whose times the program takes itself; two of them are spent in C libraries.
+SHARES = """
+import hashlib, sys, time, zlib
+
+DATA = bytes(range(256)) * 4000
+
+def zipping():
+    zlib.compress(DATA, 6)
+
+def hashing():
+    for _ in range(12):
+        hashlib.sha256(DATA).digest()
+
+def python():
+    end = time.perf_counter() + 0.02
+    while time.perf_counter() < end:
+        pass
+
+times = [0, 0, 0]
+print(flush=True)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    for i, part in enumerate((zipping, hashing, python)):
+        began = time.perf_counter()
+        part()
+        times[i] += time.perf_counter() - began
+print(*(t / sum(times) for t in times), flush=True)
+"""
+
+
+def is_zlib(frame):
+    return "(libz" in frame or "zlib." in frame or "deflate" in frame
+
+
+def is_crypto(frame):
+    return "libcrypto" in frame or "_hashlib." in frame or "(_sha" in frame
+
+
+def profiled_shares(alula, tmp_path, interpreter, *options):
+    """Stacks, the figures at the end, and the truth."""
+    program, out = tmp_path / "shares.py", tmp_path / "out.folded"
+    program.write_text(SHARES)
+    with running(interpreter, program, 4, patience=20) as process:
+        said = profiled(alula, process.pid, "-o", out, "--duration", "3s", *options)
+        truth = [float(word) for word in process.stdout.readline().split()]
+    return folded(out), said, dict(zip(("zipping", "hashing", "python"), truth, strict=True))
+
+
+@needs_libdw
+@pytest.mark.parametrize("interpreter,options", [*((path, []) for path in PATHS), (PATHS[0], ["--blocking"]), (PATHS[-1], ["--blocking"])],
+                         ids=[*IDS, IDS[0] + "-blocking", IDS[-1] + "-blocking"])
+def test_shares_of_native_functions(alula, tmp_path, interpreter, options):
+    stacks, said, truth = profiled_shares(alula, tmp_path, interpreter, "--native", *options)
+    found, total = shares(stacks), sum(count for _, count in stacks)
+    for name, share in truth.items():
+        assert found[name] == pytest.approx(share, abs=0.1), (found, truth)
+    # No stack has a library under the wrong function: that would be two moments in one.
+    torn = sum(count for frames, count in stacks
+               if any(is_zlib(f) for f in frames) and any(f.startswith(("hashing", "python")) for f in frames)
+               or any(is_crypto(f) for f in frames) and any(f.startswith(("zipping", "python")) for f in frames))
+    assert torn / total < 0.005
+    in_libraries = sum(count for frames, count in stacks if any(is_zlib(f) or is_crypto(f) for f in frames)) / total
+    merged, part, absent, moved = map(float, re.search(
+        r"stacks ([\d.]+) % with native frames, ([\d.]+) % from the innermost .* ([\d.]+) % without a picture, ([\d.]+) % that moved",
+        said).groups())
+    assert merged + part + absent + moved == pytest.approx(100, abs=0.3)
+    assert merged > (95 if options else 40), said  # a machine that is busy with others has no picture for each sample
+    # Of those that are merged, nearly all of both parts are in the libraries.
+    assert in_libraries > (truth["zipping"] + truth["hashing"]) * merged / 100 - 0.15
+
+
+@needs_libdw
+def test_idle_threads_have_native_frames_too(alula, program, tmp_path):
+    out = tmp_path / "out.folded"
+    with running("/usr/bin/python3", program) as process:
+        time.sleep(0.2)
+        profiled(alula, process.pid, "-o", out, "-d", "2s", "--native", "--idle")
+    sleeping = [(frames, count) for frames, count in folded(out) if any(f.startswith("sleeps (") for f in frames)]
+    good = sum(count for frames, count in sleeping if "nanosleep (libc" in frames[-1])
+    assert good / sum(count for _, count in sleeping) > 0.95

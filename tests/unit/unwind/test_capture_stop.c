@@ -49,7 +49,7 @@ static void stopped_and_let_go(void **state) {
         assert_true(al_capture_stands(c));
         assert_true(target_spins_at(in.regs[AL_REG_PC]) && in.known == AL_REGS_ALL && in.stopped);
         assert_true(target_marked(in.stack, in.size));
-        al_capture_release(c);
+        assert_false(al_capture_release(c));
         assert_false(al_capture_stands(c));
         assert_true(target_turns(&t));
     }
