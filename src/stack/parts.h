@@ -20,7 +20,8 @@ struct al_tstate {
 
 // What /proc says about a thread; kept from sample to sample.
 struct al_task {
-    int figures_fd, state_fd; // of schedstat and (of a thread that runs) stat; -1
+    int figures_fd, state_fd; // of schedstat and (of a thread that runs) syscall or stat; -1
+    bool calls_unknown;       // no file syscall here, or no right to it
     uint64_t run_ns, wait_ns, slices;
     bool known, off_cpu;     // off_cpu: it slept, and its figures are those that it fell asleep with
     uint8_t quiet;           // samples in a row with the same figures

@@ -108,20 +108,20 @@ const struct al_interp *al_interp_of(const struct al_stack *s, uint64_t address)
 // Who holds the GIL is known from before the walk; that it did all along, from words read along with the stack.
 void al_gil_watch(struct al_stack *s, const struct al_interp *interp, bool holds) {
     const struct al_layout *l = &s->found.layout;
-    s->walk.watch[0] = s->walk.watch[1] = 0;
+    s->walk.watch = 0;
+    s->walk.watch_size = 0;
     if (!holds || !interp->gil)
         return;
-    if (l->runtime_current != AL_LAYOUT_NONE) {
-        s->walk.watch[0] = s->found.runtime + l->runtime_current;
-    } else {
-        s->walk.watch[0] = interp->gil + l->gil_holder;
-        s->walk.watch[1] = interp->gil + l->gil_locked;
-    }
+    bool one = l->runtime_current != AL_LAYOUT_NONE;
+    s->walk.watch = one ? s->found.runtime + l->runtime_current : interp->gil + l->gil_holder;
+    s->walk.watch_size = one ? 8 : l->gil_locked + 4 - l->gil_holder;
 }
 
 bool al_gil_held(const struct al_stack *s, uint64_t tstate) {
     const struct al_walk *w = &s->walk;
-    return w->watched_same && w->watched[0] == tstate && (!w->watch[1] || (int32_t)w->watched[1] == 1);
+    if (!w->watch || !w->watched || !w->watched_same || al_u64(w->watched) != tstate)
+        return false;
+    return s->found.layout.runtime_current != AL_LAYOUT_NONE || (int32_t)al_u32(w->watched + w->watch_size - 4) == 1;
 }
 
 static void name_thread(struct al_stack *s, struct al_slot *slot, int64_t now) {

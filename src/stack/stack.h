@@ -97,7 +97,7 @@ struct al_stack_thread {
     uint8_t native;                     // enum al_stack_native
     bool main;                          // the process's first thread
     bool truncated;                     // deeper than settings.depth: the root's end is missing
-    uint64_t cpu_ns;                    // the thread's CPU time so far (STATE; 0 not known)
+    uint64_t cpu_ns;                    // its CPU time so far (STATE; 0 not known: also while it runs)
     uint32_t count;
     const struct al_stack_frame *frames; // innermost first
 };

@@ -7,10 +7,17 @@
 #define SHRINK 4096u   // unused bytes of a chunk's part until it is cut
 #define TOP 1024u      // of a chunk, what is read first the second time
 #define IDLE_MOST 8    // walks after which what was not needed is dropped
+#define CUT_LEAST 8192 // of a chunk's used part, below which its end is not read apart: a piece costs as much as 4 KiB
 #define CHUNKS_MOST 64 // of 16 KiB and more each: deeper than AL_WALK_BYTES
 #define CHUNK_MOST (64u << 20)
+#define CHUNK_HEAD 24u // {previous, size, top}; what follows is slots of 8 bytes, and top counts those in use
+#define FORGET_MOST 8  // pieces that may be gone at one reading
 
-struct al_span *al_plan_find(struct al_plan *plan, uint64_t address, uint32_t size) {
+static bool holds(const struct al_span *s, uint64_t address, uint32_t size) {
+    return address >= s->address && address - s->address <= s->size && size <= s->size - (address - s->address);
+}
+
+static uint32_t find_index(const struct al_plan *plan, uint64_t address, uint32_t size) {
     uint32_t low = 0, high = plan->count;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
@@ -19,36 +26,22 @@ struct al_span *al_plan_find(struct al_plan *plan, uint64_t address, uint32_t si
         else
             high = middle;
     }
-    if (!low)
-        return NULL;
-    struct al_span *s = &plan->spans[low - 1];
-    if (address - s->address > s->size || size > s->size - (address - s->address))
-        return NULL;
+    return low && holds(&plan->spans[low - 1], address, size) ? low - 1 : UINT32_MAX;
+}
+
+struct al_span *al_plan_find(struct al_plan *plan, uint64_t address, uint32_t size) {
+    if (plan->last >= plan->count || !holds(&plan->spans[plan->last], address, size)) {
+        plan->last = find_index(plan, address, size);
+        if (plan->last == UINT32_MAX)
+            return NULL;
+    }
+    struct al_span *s = &plan->spans[plan->last];
     s->idle = 0;
     if (s->rank == UINT16_MAX)
         s->rank = plan->touched++;
     if (address + size > s->high)
         s->high = address + size;
     return s;
-}
-
-// The chunk of the thread's data stack that holds the address: {previous, size, top, ...}.
-static bool find_chunk(const struct al_plan *plan, const struct al_layout *l, const struct al_memory *m,
-                       uint64_t address, uint64_t *ret_start, uint64_t *ret_limit) {
-    uint64_t chunk, head[2];
-    if (l->thread_chunk == AL_LAYOUT_NONE || !al_memory_u64(m, plan->thread + l->thread_chunk, &chunk))
-        return false;
-    for (unsigned i = 0; i < CHUNKS_MOST && al_address_ok(chunk, 8); i++) {
-        if (!al_memory_get(m, chunk, head, sizeof head) || head[1] < 64 || head[1] > CHUNK_MOST)
-            return false;
-        if (address >= chunk && address - chunk < head[1]) {
-            *ret_start = chunk;
-            *ret_limit = chunk + head[1];
-            return true;
-        }
-        chunk = head[0];
-    }
-    return false;
 }
 
 static bool grow_chunk(struct al_plan *plan, struct al_span *s, uint64_t address, uint32_t size) {
@@ -64,22 +57,59 @@ static bool grow_chunk(struct al_plan *plan, struct al_span *s, uint64_t address
     return true;
 }
 
-bool al_plan_learn(struct al_plan *plan, const struct al_layout *l, const struct al_memory *m, uint64_t address,
-                   uint32_t size) {
-    uint64_t start, limit;
+static struct al_span *add(struct al_plan *plan, struct al_span s) {
+    if (plan->count + plan->missed >= plan->cap)
+        return NULL;
+    s.rank = plan->touched++;
+    plan->spans[plan->count + plan->missed] = s;
+    return &plan->spans[plan->count + plan->missed++];
+}
+
+static bool knows_chunk(const struct al_plan *plan, uint64_t chunk) {
+    for (uint32_t i = 0; i < plan->count + plan->missed; i++)
+        if (plan->spans[i].limit && chunk >= plan->spans[i].address && chunk < plan->spans[i].limit)
+            return true;
+    return false;
+}
+
+// All chunks of the thread's data stack that are not known yet, of which one holds the address: from the innermost on.
+// What those behind it have in use they say themselves.
+static enum al_plan_learned learn_chunks(struct al_plan *plan, const struct al_layout *l, const struct al_memory *m,
+                                         uint64_t address, uint32_t size) {
+    uint64_t chunk, head[CHUNK_HEAD / 8];
+    bool found = false;
+    if (l->thread_chunk == AL_LAYOUT_NONE || !al_memory_u64(m, plan->thread + l->thread_chunk, &chunk))
+        return AL_PLAN_NOTED;
+    for (unsigned i = 0; i < CHUNKS_MOST && al_address_ok(chunk, 8); i++, chunk = head[0]) {
+        if (!al_memory_get(m, chunk, head, sizeof head) || head[1] < 64 || head[1] > CHUNK_MOST)
+            break;
+        bool here = address >= chunk && address - chunk < head[1] && size <= head[1] - (address - chunk);
+        if ((!here && !found && i == 0) || knows_chunk(plan, chunk)) // what the innermost uses is not known: it is met
+            continue;
+        uint64_t used = here || head[2] > head[1] / 8 ? 0 : CHUNK_HEAD + 8 * head[2];
+        struct al_span *s = add(plan, (struct al_span){.address = chunk, .high = chunk, .limit = chunk + head[1]});
+        if (!s)
+            return AL_PLAN_FULL;
+        if (here)
+            found = grow_chunk(plan, s, address, size);
+        else if (used <= head[1] && used < UINT32_MAX)
+            s->size = (uint32_t)used;
+    }
+    return found ? AL_PLAN_CHUNKS : AL_PLAN_NOTED;
+}
+
+enum al_plan_learned al_plan_learn(struct al_plan *plan, const struct al_layout *l, const struct al_memory *m,
+                                   uint64_t address, uint32_t size) {
     for (uint32_t i = 0; i < plan->count + plan->missed; i++)
         if (grow_chunk(plan, &plan->spans[i], address, size))
-            return true;
-    if (plan->count + plan->missed >= plan->cap)
-        return false;
-    struct al_span *s = &plan->spans[plan->count + plan->missed++];
-    uint16_t rank = plan->touched++;
-    *s = (struct al_span){.address = address, .size = size, .high = address + size, .rank = rank};
-    if (size >= l->frame_size && find_chunk(plan, l, m, address, &start, &limit) && size <= limit - address) {
-        *s = (struct al_span){.address = start, .size = 0, .high = start, .limit = limit, .rank = rank};
-        return grow_chunk(plan, s, address, size);
+            return AL_PLAN_CHUNKS;
+    if (size >= l->frame_size) {
+        enum al_plan_learned learned = learn_chunks(plan, l, m, address, size);
+        if (learned != AL_PLAN_NOTED)
+            return learned;
     }
-    return true;
+    struct al_span s = {.address = address, .size = size, .high = address + size};
+    return add(plan, s) ? AL_PLAN_NOTED : AL_PLAN_FULL;
 }
 
 static void sort(struct al_span *spans, uint32_t count) {
@@ -157,29 +187,19 @@ static uint32_t first_pass(const struct al_plan *plan, const uint16_t *sequence,
     return n;
 }
 
-// The other way round; of a chunk the end that is in use now first.
+// The other way round; of the chunk with the innermost frames, when it is long, the end that is in use now first.
 static uint32_t second_pass(const struct al_plan *plan, const uint16_t *sequence, uint32_t half,
                             struct al_piece *pieces) {
-    uint32_t n = 0;
+    uint32_t n = 0, chunks = 0;
     for (uint32_t i = plan->count; i-- > 0;) {
         const struct al_span *s = &plan->spans[sequence[i]];
         uint64_t used = s->high > s->address ? s->high - s->address : 0;
-        uint32_t cut = s->limit && used > 4 * TOP && used <= s->size && n + plan->count < 2 * AL_SPANS_MOST
-                           ? (uint32_t)used - TOP
-                           : 0;
+        uint32_t cut = s->limit && !chunks++ && used > CUT_LEAST && used <= s->size ? (uint32_t)used - TOP : 0;
         if (s->size > cut)
             pieces[n++] = (struct al_piece){s->address + cut, s->size - cut, half + s->at + cut};
         if (cut)
             pieces[n++] = (struct al_piece){s->address, cut, half + s->at};
     }
-    return n;
-}
-
-static uint32_t watched(const struct al_walk *w, uint32_t at, struct al_piece *pieces) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < 2; i++)
-        if (w->watch[i])
-            pieces[n++] = (struct al_piece){w->watch[i], 8, at + 8 * i};
     return n;
 }
 
@@ -194,25 +214,36 @@ static void forget(struct al_plan *plan, uint64_t address) {
     }
 }
 
-bool al_plan_read(struct al_plan *plan, struct al_walk *w) {
-    struct al_piece pieces[3 * AL_SPANS_MOST + 4];
+// False: what could not be read is left out from now on.
+static bool read_twice(struct al_plan *plan, struct al_walk *w) {
+    struct al_piece pieces[2 * AL_SPANS_MOST + 4];
     uint16_t sequence[AL_SPANS_MOST];
-    if (plan->missed || plan->grown)
-        arrange(plan);
-    if (!plan->count || w->buffer_size / 2 < AL_PLAN_EXTRA)
-        return false;
     order(plan, sequence);
     place(plan, sequence, w->buffer_size / 2 - AL_PLAN_EXTRA);
     uint32_t half = plan->total + AL_PLAN_EXTRA;
     uint32_t n = first_pass(plan, sequence, pieces);
-    n += watched(w, plan->total, pieces + n);
-    n += watched(w, half + plan->total, pieces + n);
+    if (w->watch) {
+        pieces[n++] = (struct al_piece){w->watch, w->watch_size, plan->total};
+        pieces[n++] = (struct al_piece){w->watch, w->watch_size, half + plan->total};
+    }
     n += second_pass(plan, sequence, half, pieces + n);
+    w->reads++;
     size_t done = w->memory->gather(w->memory->user, pieces, n, w->buffer);
     if (done >= n)
         return true;
     // The piece at which it ended is gone (or, of those in the second pass, its twin).
     forget(plan, pieces[done].address);
+    return false;
+}
+
+bool al_plan_read(struct al_plan *plan, struct al_walk *w) {
+    if (plan->missed || plan->grown)
+        arrange(plan);
+    if (w->buffer_size / 2 < AL_PLAN_EXTRA)
+        return false;
+    for (unsigned i = 0; i < FORGET_MOST && plan->count; i++)
+        if (read_twice(plan, w))
+            return true;
     return false;
 }
 

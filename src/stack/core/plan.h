@@ -5,13 +5,18 @@
 
 #include "stack/core/walk.h"
 
-#define AL_PLAN_EXTRA 16u // bytes behind a copy: the two watched words
+#define AL_PLAN_EXTRA AL_WATCH_MOST // bytes behind a copy: what is watched
+
+enum al_plan_learned {
+    AL_PLAN_FULL,   // the plan has no room for it
+    AL_PLAN_NOTED,  // to be read from the next time on
+    AL_PLAN_CHUNKS, // likewise, with all chunks of the thread's frames: the rest of the chain is best read then, too
+};
 
 // The span that holds [address, address + size); it is marked as needed. NULL: none.
 struct al_span *al_plan_find(struct al_plan *plan, uint64_t address, uint32_t size);
-// To be read from the next time on. False: the plan is full.
-bool al_plan_learn(struct al_plan *plan, const struct al_layout *l, const struct al_memory *m, uint64_t address,
-                   uint32_t size);
+enum al_plan_learned al_plan_learn(struct al_plan *plan, const struct al_layout *l, const struct al_memory *m,
+                                   uint64_t address, uint32_t size);
 // Reads the plan twice into w->buffer. False: not everything could be read (what could not is left out next time).
 bool al_plan_read(struct al_plan *plan, struct al_walk *w);
 void al_plan_begin(struct al_plan *plan); // before a walk

@@ -10,48 +10,81 @@ struct chain {
     uint32_t count;
     uint64_t last; // the outermost frame, a shim included
     bool truncated, damaged, missed, full;
+    bool stop; // the rest is better read with all else, by the next reading
+    bool twin; // so far the other copy says the same
 };
 
-// Bytes of the target: from the copy at base when the plan has them; else read now and learned for the next reading.
-static const unsigned char *get(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t address,
+// The two copies of one reading; first NULL: none.
+struct copies {
+    const unsigned char *first, *second;
+};
+
+// Bytes of the target: from the first copy when the plan has them; else read now and learned for the next reading.
+static const unsigned char *get(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t address,
                                 uint32_t size, unsigned char *spare, struct chain *c) {
-    struct al_span *s = base ? al_plan_find(plan, address, size) : NULL;
-    if (s && base)
-        return base + s->at + (address - s->address);
+    struct al_span *s = from->first ? al_plan_find(plan, address, size) : NULL;
+    if (s)
+        return from->first + s->at + (address - s->address);
     c->missed = true;
+    c->twin = false;
     w->reads++;
     if (!al_memory_get(w->memory, address, spare, size))
         return NULL;
-    c->full |= !al_plan_learn(plan, w->layout, w->memory, address, size);
+    enum al_plan_learned learned = al_plan_learn(plan, w->layout, w->memory, address, size);
+    c->full |= learned == AL_PLAN_FULL;
+    c->stop |= learned == AL_PLAN_CHUNKS;
     return spare;
 }
 
-static bool get_u64(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t address, uint64_t *ret,
+// The same bytes in the second copy.
+static const unsigned char *twin_of(const struct copies *from, const unsigned char *p) {
+    return from->second + (p - from->first);
+}
+
+static bool get_u64(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t address, uint64_t *ret,
                     struct chain *c) {
     unsigned char spare[8];
-    const unsigned char *p = get(w, plan, base, address, 8, spare, c);
-    if (p)
-        *ret = al_u64(p);
-    return p != NULL;
+    const unsigned char *p = get(w, plan, from, address, 8, spare, c);
+    if (!p)
+        return false;
+    *ret = al_u64(p);
+    c->twin = c->twin && al_u64(twin_of(from, p)) == *ret;
+    return true;
 }
 
 // The innermost frame's address; false: unreadable.
-static bool top_frame(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread,
+static bool top_frame(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t thread,
                       uint64_t *ret, struct chain *c) {
     const struct al_layout *l = w->layout;
-    if (!get_u64(w, plan, base, thread + l->thread_frame, ret, c))
+    if (!get_u64(w, plan, from, thread + l->thread_frame, ret, c))
         return false;
     if (l->cframe_frame == AL_LAYOUT_NONE)
         return true;
-    return al_address_ok(*ret, 8) && get_u64(w, plan, base, *ret + l->cframe_frame, ret, c);
+    return al_address_ok(*ret, 8) && get_u64(w, plan, from, *ret + l->cframe_frame, ret, c);
 }
 
-static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t at, struct chain *c) {
+static bool same(const struct al_raw_frame *a, const struct al_raw_frame *b, bool top) {
+    return a->address == b->address && a->code == b->code && a->entry == b->entry && a->tlbc == b->tlbc &&
+           (top || a->instr == b->instr);
+}
+
+// Whether the other copy has the same frame there, called by the same one. The innermost one's instruction may move.
+static bool has_twin(struct al_frame_shape shape, const unsigned char *p, const struct al_raw_frame *f, uint64_t next,
+                     bool shim, bool top) {
+    struct al_raw_frame other;
+    uint64_t other_next;
+    bool other_shim;
+    return al_frame_parse(shape, p, f->address, &other, &other_next, &other_shim) && other_next == next &&
+           other_shim == shim && same(f, &other, top);
+}
+
+static void follow(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t at, bool last,
+                   struct chain *c) {
     unsigned char spare[512];
     const struct al_layout *l = w->layout;
     const struct al_frame_shape shape = al_frame_shape(l);
     // Shims stand between Python frames; a chain of nothing but shims is damage.
-    for (uint32_t steps = 0; at; steps++) {
+    for (uint32_t steps = 0; at && (last || !c->stop); steps++) {
         struct al_raw_frame f;
         uint64_t next;
         bool shim;
@@ -63,11 +96,12 @@ static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char 
             c->damaged = true;
             return;
         }
-        const unsigned char *p = get(w, plan, base, at, l->frame_size, spare, c);
+        const unsigned char *p = get(w, plan, from, at, l->frame_size, spare, c);
         if (!p || !al_frame_parse(shape, p, at, &f, &next, &shim)) {
             c->damaged = true;
             return;
         }
+        c->twin = c->twin && has_twin(shape, twin_of(from, p), &f, next, shim, c->count == 0);
         if (shim && c->count)
             c->frames[c->count - 1].entry = true;
         else if (!shim && f.code)
@@ -80,21 +114,17 @@ static void follow(struct al_walk *w, struct al_plan *plan, const unsigned char 
         c->frames[c->count - 1].entry = true;
 }
 
-static bool walk_copy(struct al_walk *w, struct al_plan *plan, const unsigned char *base, uint64_t thread,
-                      struct chain *c) {
+// last: of the readings; what is missing then is read piece by piece.
+static bool walk_copy(struct al_walk *w, struct al_plan *plan, const struct copies *from, bool last, struct chain *c) {
     uint64_t top;
     c->count = 0;
     c->last = 0;
-    c->truncated = c->damaged = c->missed = c->full = false;
-    if (!top_frame(w, plan, base, thread, &top, c))
+    c->truncated = c->damaged = c->missed = c->full = c->stop = false;
+    c->twin = from->first && from->second;
+    if (!top_frame(w, plan, from, plan->thread, &top, c))
         return false;
-    follow(w, plan, base, top, c);
+    follow(w, plan, from, top, last, c);
     return true;
-}
-
-static bool same(const struct al_raw_frame *a, const struct al_raw_frame *b, bool top) {
-    return a->address == b->address && a->code == b->code && a->entry == b->entry && a->tlbc == b->tlbc &&
-           (top || a->instr == b->instr);
 }
 
 // Of the frames that both have from the root on, the number; *ret_same: all are.
@@ -162,26 +192,32 @@ static enum al_walk_status compare(struct al_walk *w, const struct al_plan *plan
     return a->count ? AL_WALK_OK : AL_WALK_EMPTY;
 }
 
-static void take_watched(struct al_walk *w, const struct al_plan *plan) {
-    w->watched_same = true;
-    for (int i = 0; i < 2; i++) {
-        size_t at = plan->total + 8 * (size_t)i;
-        w->watched[i] = w->watch[i] ? al_u64(w->buffer + at) : 0;
-        if (w->watch[i] && w->watched[i] != al_u64(w->buffer + at + plan->total + AL_PLAN_EXTRA))
-            w->watched_same = false;
-    }
+// Whether the chain that both copies tell is one that can be believed.
+static enum al_walk_status believe(struct al_walk *w, struct al_plan *plan, const struct chain *a, const struct chain *b,
+                                   enum al_walk_status status, bool last, bool *again) {
+    if (same_root(plan, a)) // after a doubt: what was to be seen then is not known
+        return plan->maybe ? AL_WALK_UNSTABLE : status;
+    if (confirmed(plan, a))
+        return status;
+    // Once more: the thread began, or entered Python anew, or this was no root.
+    *again = !last;
+    return last ? unstable(w, plan, a, b) : status;
 }
 
 // One reading and what its first copy says; *again: something was missing and is known now.
 static enum al_walk_status read_once(struct al_walk *w, struct al_plan *plan, bool last, bool *again) {
     struct chain a = {.frames = w->frames}, b = {.frames = w->second};
-    w->reads++;
-    bool copied = al_plan_read(plan, w);
-    const unsigned char *first = copied ? w->buffer : NULL;
-    const unsigned char *second = copied ? w->buffer + plan->total + AL_PLAN_EXTRA : NULL;
+    struct copies copies = {NULL, NULL}, other = {NULL, NULL};
+    w->watched = NULL;
+    if (al_plan_read(plan, w)) {
+        copies = (struct copies){w->buffer, w->buffer + plan->total + AL_PLAN_EXTRA};
+        other.first = copies.second;
+        w->watched = copies.first + plan->total;
+        w->watched_same = memcmp(w->watched, copies.second + plan->total, w->watch_size) == 0;
+    }
     al_plan_begin(plan);
     *again = false;
-    if (!walk_copy(w, plan, first, plan->thread, &a))
+    if (!walk_copy(w, plan, &copies, last, &a))
         return AL_WALK_UNREADABLE;
     if (a.full && plan->cap < AL_SPANS_MOST)
         return AL_WALK_MORE;
@@ -189,24 +225,16 @@ static enum al_walk_status read_once(struct al_walk *w, struct al_plan *plan, bo
         *again = true;
         return AL_WALK_OK;
     }
-    if (copied)
-        take_watched(w, plan);
-    if (!walk_copy(w, plan, second, plan->thread, &b))
+    if (a.twin && !a.damaged) // walked together: each frame of the second copy was looked at
+        b = a;
+    else if (!walk_copy(w, plan, &other, true, &b))
         return AL_WALK_UNREADABLE;
     al_plan_end(plan);
     // What had to be read piece by piece in the end is no copy of one moment.
     if (a.missed || b.missed)
         return unstable(w, plan, &a, &b);
     enum al_walk_status status = compare(w, plan, &a, &b);
-    if (status != AL_WALK_OK)
-        return status;
-    if (same_root(plan, &a)) // after a doubt: what was to be seen then is not known
-        return plan->maybe ? AL_WALK_UNSTABLE : status;
-    if (confirmed(plan, &a))
-        return status;
-    // Once more: the thread began, or entered Python anew, or this was no root.
-    *again = !last;
-    return last ? unstable(w, plan, &a, &b) : status;
+    return status == AL_WALK_OK ? believe(w, plan, &a, &b, status, last, again) : status;
 }
 
 enum al_walk_status al_walk_thread(struct al_walk *w, struct al_plan *plan, uint64_t thread) {
@@ -215,6 +243,7 @@ enum al_walk_status al_walk_thread(struct al_walk *w, struct al_plan *plan, uint
     w->reads = 0;
     w->count = 0;
     w->truncated = w->damaged = false;
+    w->watched = NULL;
     w->watched_same = false;
     plan->thread = thread;
     plan->maybe = 0;

@@ -17,6 +17,7 @@
 #define AL_SPANS_MOST 480        // twice this stays below IOV_MAX: one call
 #define AL_WALK_BYTES (1u << 20) // of a copy
 #define AL_WALK_ROUNDS 5         // readings until all that is needed is known
+#define AL_WATCH_MOST 264u
 
 struct al_span {
     uint64_t address;
@@ -32,6 +33,7 @@ struct al_plan {
     struct al_span *spans;       // in the order of addresses; behind them those that the last walk missed
     uint32_t count, missed, cap; // cap: at most AL_SPANS_MOST
     uint32_t total;              // bytes of one copy
+    uint32_t last;               // index of the span that was last found: the next frame mostly lies there, too
     uint16_t touched;            // spans that this walk needed so far
     bool grown;                  // a chunk's part is larger from the next reading on
     uint64_t thread;
@@ -60,11 +62,12 @@ struct al_walk {
     size_t buffer_size;
     struct al_raw_frame *frames, *second; // depth each
     uint32_t depth;
-    uint64_t watch[2]; // words that are copied along (0: none), for the holder of the GIL
+    uint64_t watch; // copied along (0: nothing), for the holder of the GIL: watch_size bytes, at most AL_WATCH_MOST
+    uint32_t watch_size;
     // Results:
     uint32_t count;
     bool truncated, damaged; // damaged: the chain broke off before the root
-    uint64_t watched[2];     // as first read
+    const unsigned char *watched; // as first read; NULL: not
     bool watched_same;
     uint32_t reads;
 };
