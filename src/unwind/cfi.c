@@ -38,7 +38,8 @@ static bool fill(struct al_cfi *c, uint64_t from, uint64_t size) {
         uint64_t at = page * PAGE, bytes = (run - page) * PAGE;
         if (bytes > c->end - c->base - at)
             bytes = c->end - c->base - at;
-        if (!al_memory_get(c->memory, c->bias + c->base + at, c->image + FRONT + at, (uint32_t)bytes))
+        c->copied += bytes;
+        if (c->copied > AL_CFI_COPY_MOST || !al_memory_get(c->memory, c->bias + c->base + at, c->image + FRONT + at, (uint32_t)bytes))
             return false;
         for (; page < run; page++)
             c->filled[page / 8] |= (unsigned char)(1u << page % 8);
@@ -115,7 +116,7 @@ int al_cfi_open(struct al_cfi *c, const struct al_elfutils *e, const struct al_m
                 uint64_t header, uint64_t size, uint64_t segment_end) {
     uint64_t frames = 0;
     *c = (struct al_cfi){.e = e, .memory = memory, .bias = bias, .header = header};
-    if (size > AL_CFI_SPAN_MOST || header > UINT64_MAX - AL_CFI_SPAN_MOST)
+    if (size > AL_CFI_COPY_MOST || header > UINT64_MAX - AL_CFI_SPAN_MOST)
         return AL_E_FORMAT;
     int error = span(c, size, segment_end, &frames);
     if (error)

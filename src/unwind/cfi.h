@@ -17,6 +17,7 @@ struct al_cfi {
     size_t image_size;
     uint64_t base, end;
     unsigned char *filled;
+    uint64_t copied; // bytes
     uint64_t header, table; // .eh_frame_hdr and its sorted table; table 0: none
     uint64_t count;         // of the table
     Elf *elf;
@@ -24,6 +25,7 @@ struct al_cfi {
 };
 
 #define AL_CFI_SPAN_MOST (2ULL << 30)  // bytes of address space of an object's image
+#define AL_CFI_COPY_MOST (64ULL << 20) // bytes of it that are copied
 #define AL_CFI_WHOLE_MOST (16ULL << 20) // of .eh_frame without a table, which is copied whole
 
 // header: the object's address of .eh_frame_hdr, size its bytes; segment_end: end of the loaded segment that holds it.

@@ -9,7 +9,7 @@
 
 #define HEADERS_MOST 128u
 #define DYNAMIC_MOST 512u
-#define MEMORY_MOST (64u << 20) // of tables copied from memory
+#define MEMORY_MOST (16u << 20) // of tables copied from memory
 #define VDSO_MOST (1u << 20)
 
 static bool copy(const struct al_objects *o, uint64_t from, uint64_t size, struct al_bytes *ret) {
@@ -85,10 +85,14 @@ static int open_tables(const struct al_objects *o, const struct al_dso *d, struc
     return table_in_memory(o, d, &first) ? al_symbols_open(ret, &first, &none) : AL_E_FORMAT;
 }
 
-const struct al_symbols *al_dso_symbols(const struct al_objects *o, struct al_dso *d) {
+const struct al_symbols *al_dso_symbols(struct al_objects *o, struct al_dso *d) {
     if (!d->symbols_tried) {
         d->symbols_tried = true;
         d->symbols_ok = open_tables(o, d, &d->symbols) == 0;
+        if (d->symbols_ok && !al_dso_hold(o, d, al_symbols_bytes(&d->symbols))) {
+            al_symbols_free(&d->symbols);
+            d->symbols_ok = false;
+        }
     }
     return d->symbols_ok ? &d->symbols : NULL;
 }

@@ -63,9 +63,10 @@ static bool read_headers(struct al_dso *d, const struct al_memory *m) {
     return biased;
 }
 
-static void dso_free(const struct al_objects *o, struct al_dso *d) {
+static void dso_free(struct al_objects *o, struct al_dso *d) {
     if (!d)
         return;
+    o->bytes -= d->bytes;
     al_source_free(o->e, d->source);
     al_cfi_close(&d->cfi);
     al_symbols_free(&d->symbols);
@@ -73,7 +74,7 @@ static void dso_free(const struct al_objects *o, struct al_dso *d) {
     free(d);
 }
 
-static struct al_dso *dso_new(const struct al_objects *o, const struct al_area *area, const char *path) {
+static struct al_dso *dso_new(struct al_objects *o, const struct al_area *area, const char *path) {
     struct al_dso *d = calloc(1, sizeof *d);
     if (!d || !(d->path = strdup(path))) {
         dso_free(o, d);
@@ -225,24 +226,34 @@ void al_objects_free(struct al_objects *o) {
     o->count = o->cap = o->areas_count = o->areas_cap = 0;
 }
 
+bool al_dso_hold(struct al_objects *o, struct al_dso *d, uint64_t bytes) {
+    if (bytes > AL_OBJECTS_BYTES - o->bytes)
+        return false;
+    o->bytes += bytes;
+    d->bytes += bytes;
+    return true;
+}
+
 // Static programs have tables, but only their section headers tell where.
-static bool open_bare(const struct al_objects *o, struct al_dso *d) {
+static bool open_bare(struct al_objects *o, struct al_dso *d) {
     struct al_bytes file;
     Elf64_Shdr s;
     if (d->vdso || !al_dso_open_file(o, d, &file))
         return false;
     bool ok = al_bytes_section(&file, 0, ".eh_frame", &s, NULL) && s.sh_flags & SHF_ALLOC &&
-              al_cfi_open_bare(&d->cfi, o->e, o->memory, d->bias, s.sh_addr, s.sh_size) == 0;
+              al_dso_hold(o, d, s.sh_size) && al_cfi_open_bare(&d->cfi, o->e, o->memory, d->bias, s.sh_addr, s.sh_size) == 0;
     al_bytes_close(&file);
     return ok;
 }
 
-struct al_cfi *al_dso_cfi(const struct al_objects *o, struct al_dso *d) {
+struct al_cfi *al_dso_cfi(struct al_objects *o, struct al_dso *d) {
     if (!d->cfi_tried) {
         d->cfi_tried = true;
-        d->cfi_ok = d->frames_size ? al_cfi_open(&d->cfi, o->e, o->memory, d->bias, d->frames, d->frames_size,
-                                                 d->frames_segment_end) == 0
-                                   : open_bare(o, d);
+        if (!d->frames_size)
+            d->cfi_ok = open_bare(o, d);
+        else
+            d->cfi_ok = al_dso_hold(o, d, d->frames_size) && al_cfi_open(&d->cfi, o->e, o->memory, d->bias, d->frames,
+                                                                         d->frames_size, d->frames_segment_end) == 0;
     }
     return d->cfi_ok ? &d->cfi : NULL;
 }

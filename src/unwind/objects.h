@@ -10,6 +10,7 @@
 
 #define AL_OBJECTS_MOST 20000u
 #define AL_BUILD_ID_MOST 64u
+#define AL_OBJECTS_BYTES (384ull << 20) // held of all objects: tables, symbols, debugging sections
 
 struct al_dso {
     char *path;             // as the target sees it
@@ -19,6 +20,7 @@ struct al_dso {
     uint64_t frames, frames_size, frames_segment_end; // .eh_frame_hdr, the file's addresses; size 0: none
     unsigned char build_id[AL_BUILD_ID_MOST];
     uint32_t build_id_len;
+    uint64_t bytes; // held of it
     bool deleted, vdso, used; // used: seen in the last reading of the mappings
     bool cfi_tried, cfi_ok, symbols_tried, symbols_ok, source_tried;
     struct al_cfi cfi;
@@ -38,6 +40,7 @@ struct al_objects {
     const struct al_memory *memory;
     struct al_dso **list;
     uint32_t count, cap;
+    uint64_t bytes; // held of all of them
     struct al_code_area *areas; // by address
     uint32_t areas_count, areas_cap;
 };
@@ -46,9 +49,11 @@ struct al_objects {
 int al_objects_read(struct al_objects *o, bool *ret_changed); // AL_E_GONE, AL_E_DENIED, AL_E_NOMEM
 const struct al_code_area *al_objects_find(const struct al_objects *o, uint64_t address); // NULL: no code there
 void al_objects_free(struct al_objects *o);
+// Counts what is to be held of an object. False: that would be more than AL_OBJECTS_BYTES.
+bool al_dso_hold(struct al_objects *o, struct al_dso *d, uint64_t bytes);
 // NULL: it has none that can be used.
-struct al_cfi *al_dso_cfi(const struct al_objects *o, struct al_dso *d);
-const struct al_symbols *al_dso_symbols(const struct al_objects *o, struct al_dso *d);
+struct al_cfi *al_dso_cfi(struct al_objects *o, struct al_dso *d);
+const struct al_symbols *al_dso_symbols(struct al_objects *o, struct al_dso *d);
 
 // files.c: its file, and the one with its debugging information, held to its build id (or inode). False: none.
 bool al_dso_open_file(const struct al_objects *o, const struct al_dso *d, struct al_bytes *ret);
@@ -57,8 +62,8 @@ bool al_dso_open_debug(const struct al_objects *o, const struct al_dso *d, const
 bool al_debug_by_id(const struct al_objects *o, const unsigned char *id, uint32_t length, struct al_bytes *ret);
 
 // source.c: source file (its pointer is good while d lives) and line of an address of the file. False: not known.
-bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line);
+bool al_dso_line(struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line);
 // Frame information of programs compiled without .eh_frame. NULL: none.
-Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d);
+Dwarf_CFI *al_dso_debug_frame(struct al_objects *o, struct al_dso *d);
 
 #endif

@@ -8,7 +8,7 @@
 #include "unwind/source.h"
 #include "unwind/objects.h"
 
-#define DEBUG_MOST (256u << 20) // bytes of all debugging sections, unpacked
+#define DEBUG_MOST (128u << 20) // bytes of all debugging sections, unpacked
 #define SECTIONS_MOST 65000u
 #define UNITS_MOST 20000u
 
@@ -53,7 +53,7 @@ static Dwarf *open_dwarf(const struct al_elfutils *e, const struct al_bytes *b, 
 
 // What several files share (dwz) lies in a further one. libdw would open whatever path the file tells: it is found here,
 // by its build id alone. False: there is one, and it is not to be had.
-static bool open_alt(const struct al_objects *o, struct al_source *l) {
+static bool open_alt(struct al_objects *o, struct al_dso *d, struct al_source *l) {
     Elf64_Shdr s;
     char link[512];
     if (!al_bytes_section(&l->file, SHT_PROGBITS, ".gnu_debugaltlink", &s, NULL))
@@ -64,7 +64,7 @@ static bool open_alt(const struct al_objects *o, struct al_source *l) {
     size_t id = strlen(link) + 1;
     if (id >= s.sh_size || !al_debug_by_id(o, (unsigned char *)link + id, (uint32_t)(s.sh_size - id), &l->alt_file))
         return false;
-    if (debug_size(&l->alt_file) != UINT64_MAX)
+    if (al_dso_hold(o, d, debug_size(&l->alt_file)))
         l->alt = open_dwarf(o->e, &l->alt_file, &l->alt_elf);
     if (l->alt)
         o->e->dwarf_setalt(l->dwarf, l->alt);
@@ -77,7 +77,7 @@ bool al_source_begin(const struct al_elfutils *e, struct al_source *l) {
     return l->dwarf != NULL;
 }
 
-static struct al_source *source_open(const struct al_objects *o, const struct al_dso *d) {
+static struct al_source *source_open(struct al_objects *o, struct al_dso *d) {
     struct al_source *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
@@ -90,7 +90,7 @@ static struct al_source *source_open(const struct al_objects *o, const struct al
             l->file = (struct al_bytes){.fd = -1};
         al_bytes_close(&own);
     }
-    if (l->file.size && al_source_begin(o->e, l) && open_alt(o, l))
+    if (l->file.size && al_dso_hold(o, d, debug_size(&l->file)) && al_source_begin(o->e, l) && open_alt(o, d, l))
         return l;
     al_source_free(o->e, l);
     return NULL;
@@ -128,7 +128,7 @@ static Dwarf_Die *unit_of(const struct al_elfutils *e, Dwarf *dwarf, uint64_t ad
     return NULL;
 }
 
-static struct al_source *source_of(const struct al_objects *o, struct al_dso *d) {
+static struct al_source *source_of(struct al_objects *o, struct al_dso *d) {
     if (!d->source_tried) {
         d->source_tried = true;
         d->source = d->vdso ? NULL : source_open(o, d);
@@ -147,7 +147,7 @@ static bool frame_section_ok(const struct al_bytes *file) {
     return ok;
 }
 
-Dwarf_CFI *al_dso_debug_frame(const struct al_objects *o, struct al_dso *d) {
+Dwarf_CFI *al_dso_debug_frame(struct al_objects *o, struct al_dso *d) {
     struct al_source *l = source_of(o, d);
     if (l && !l->frames_tried) {
         l->frames_tried = true;
@@ -163,7 +163,7 @@ bool al_source_find(const struct al_elfutils *e, const struct al_source *l, uint
     return *ret_file && e->dwarf_lineno(line, ret_line) == 0 && *ret_line > 0;
 }
 
-bool al_dso_line(const struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
+bool al_dso_line(struct al_objects *o, struct al_dso *d, uint64_t address, const char **ret_file, int *ret_line) {
     const struct al_source *l = source_of(o, d);
     return l && al_source_find(o->e, l, address, ret_file, ret_line);
 }

@@ -121,6 +121,13 @@ void al_symbols_free(struct al_symbols *s) {
     *s = (struct al_symbols){0};
 }
 
+uint64_t al_symbols_bytes(const struct al_symbols *s) {
+    uint64_t bytes = s->count * sizeof *s->list;
+    for (int i = 0; i < 2; i++)
+        bytes += s->tables[i].from.fd < 0 ? s->tables[i].from.size : 0;
+    return bytes;
+}
+
 const struct al_symbol *al_symbols_find(const struct al_symbols *s, uint64_t address) {
     uint32_t low = 0, high = s->count;
     while (low < high) {

@@ -40,7 +40,7 @@ struct al_symbols {
     struct al_symbol_table tables[2];
 };
 
-#define AL_SYMBOLS_MOST 20000000u // of one file
+#define AL_SYMBOLS_MOST 4000000u // of one file
 
 void al_bytes_close(struct al_bytes *b);
 // The table of a type (SHT_SYMTAB, SHT_DYNSYM), which may be empty of functions. False: there is none.
@@ -48,6 +48,7 @@ bool al_symbol_table(const struct al_bytes *b, uint32_t type, struct al_symbol_t
 // Takes over both tables' bytes, also when it fails. AL_E_FORMAT: no functions; AL_E_NOMEM.
 int al_symbols_open(struct al_symbols *s, const struct al_symbol_table *first, const struct al_symbol_table *second);
 void al_symbols_free(struct al_symbols *s);
+uint64_t al_symbols_bytes(const struct al_symbols *s); // of memory
 // The function at an address of the file; NULL: none.
 const struct al_symbol *al_symbols_find(const struct al_symbols *s, uint64_t address);
 // Its raw name; false: it cannot be read.

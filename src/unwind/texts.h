@@ -6,7 +6,7 @@
 #include "unwind/unwind.h"
 
 #define AL_TEXTS_MOST 1048576u      // numbers
-#define AL_TEXTS_BYTES (256u << 20) // of all texts
+#define AL_TEXTS_BYTES (128u << 20) // of all texts
 #define AL_NAME_MOST 512u           // bytes of a name as shown; longer ones end in "..."
 
 struct al_texts {

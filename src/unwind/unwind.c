@@ -82,7 +82,8 @@ static bool same_run(const struct al_known *last, const struct al_known *k) {
 
 // Whether what a step led to can be a frame; when not, the caller looks for another way.
 static bool plausible(const struct al_unwind *u, const struct al_regs *now, const struct al_regs *next) {
-    return !next->value[AL_REG_PC] || (next->value[AL_REG_SP] > now->value[AL_REG_SP] && al_objects_find(&u->objects, next->value[AL_REG_PC] - 1) != NULL);
+    uint64_t pc = next->value[AL_REG_PC];
+    return !pc || (next->value[AL_REG_SP] > now->value[AL_REG_SP] && al_objects_find(&u->objects, pc - 1) != NULL);
 }
 
 // By the rule; by a guess where a register that it needs is not known, or one that was guessed misleads.

@@ -34,7 +34,8 @@ struct al_unwind_input {
 
 enum al_unwind_kind {
     AL_UNWIND_CODE,        // native code
-    AL_UNWIND_INTERPRETER, // a run of CPython's evaluation loop (_PyEval_EvalFrameDefault, its split parts, tail-call ones)
+    AL_UNWIND_INTERPRETER, // a run of CPython's evaluation loop (_PyEval_EvalFrameDefault, its split parts; a tail-call
+                           // interpreter's _TAIL_CALL_… and the function that entered it are one frame, of the former's name)
     AL_UNWIND_NAMED,       // named by a perf map (/tmp/perf-PID.map): code made at run time
     AL_UNWIND_UNKNOWN,     // in no object
 };
@@ -43,7 +44,8 @@ struct al_unwind_frame {
     uint64_t address; // the instruction (of callers: after the call)
     uint32_t symbol;  // for al_unwind_symbol
     uint8_t kind;     // enum al_unwind_kind
-    bool guessed;     // found without a rule (a register was not known): shown marked
+    bool guessed;     // found without a rule, or by one whose register was not known (guess.c): shown marked. Its callers
+                      // are found from it by their rules, and are not marked
 };
 
 enum al_unwind_status {
@@ -62,7 +64,8 @@ struct al_unwind_stack {
 int al_unwind_thread(struct al_unwind *u, const struct al_unwind_input *in, struct al_unwind_stack *ret);
 
 struct al_unwind_symbol { // UTF-8, cleaned; never NULL
-    const char *name;     // demangled; "0x1234" from the object's start when it has no symbol there
+    const char *name;     // demangled; "0x1234" from the object's start when it has no symbol there (its function's beginning,
+                          // where that is known); "[signal]" where a handler was called, "[unknown]" in no object
     const char *object;   // path as the target sees it; "" none
     const char *file;     // source file from DWARF, "" not known
     int32_t line;         // 0 not known

@@ -5,7 +5,7 @@
 
 #include "unwind/symbols.h"
 
-#define AL_XZ_MOST (128u << 20) // bytes, packed or unpacked
+#define AL_XZ_MOST (64u << 20) // bytes, packed or unpacked
 
 // *ret: an ELF file in memory. False: no such section, liblzma is not here, or it is not what it should be.
 bool al_xz_debugdata(const struct al_bytes *file, struct al_bytes *ret);
