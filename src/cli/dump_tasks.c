@@ -7,10 +7,20 @@
 
 #define CHAIN_MOST 32 // tasks that await one another
 
+static bool stands_in(const struct al_stack_thread *t, uint64_t root) {
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->frames[i].kind == AL_STACK_PYTHON && t->frames[i].address == root)
+            return true;
+    return false;
+}
+
+// The thread of other loops than asyncio's own is not always known.
 const struct al_async_task *al_dump_running(const struct al_dump *d, const struct al_stack_thread *t) {
-    for (uint32_t i = 0; i < d->tasks.count; i++)
-        if (d->tasks.list[i].running && d->tasks.list[i].tstate == t->tstate)
-            return &d->tasks.list[i];
+    for (uint32_t i = 0; i < d->tasks.count; i++) {
+        const struct al_async_task *task = &d->tasks.list[i];
+        if (task->running && (task->tstate ? task->tstate == t->tstate : stands_in(t, task->root)))
+            return task;
+    }
     return NULL;
 }
 

@@ -130,6 +130,14 @@ void al_dump_text(struct al_buf *b, const struct al_dump *d) {
         al_buf_printf(b, "  (tasks are not told: %s)\n", d->tasks.missing);
     for (size_t i = 0; i < d->sample->count; i++)
         thread_text(b, d, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
+    for (uint32_t i = 0; i < d->tasks.count; i++)
+        if (!d->tasks.list[i].tstate && !d->tasks.list[i].running) {
+            al_buf_str(b, "  a loop whose thread is not known:\n");
+            al_dump_tasks_text(b, d, 0);
+            break;
+        }
+    if (d->tasks.truncated)
+        al_buf_printf(b, "  (more tasks than the %u that are told)\n", AL_ASYNC_TASKS_MOST);
 }
 
 // --- JSON ---

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// asyncio's tasks of another process: which runs, what the others wait in, and who awaits whom. CPython 3.14 and later tell
-// where they are; earlier ones do not.
+// asyncio's tasks of another process: which runs, what the others wait in, and who awaits whom. CPython 3.14 and later
+// tell where they are; earlier ones have them in lists of asyncio's module, and who awaits whom is told by what each waits for.
 #ifndef AL_STACK_ASYNC_H
 #define AL_STACK_ASYNC_H
 
@@ -18,6 +18,7 @@ struct al_async_task {
     char waits_for[64]; // type of what its innermost coroutine awaits; "" not known, or it does not wait
     bool running;       // its frames are the thread's, from `root` inwards
     bool moved;         // it went on while it was read: frames may be of two moments
+    uint64_t waits_on;  // address of what its innermost coroutine awaits; 0 as for waits_for
     uint64_t root;      // address of its outermost coroutine's frame
     uint64_t awaited_by[AL_ASYNC_AWAITERS_MOST]; // addresses of tasks
     uint32_t awaiters, count;
@@ -33,7 +34,7 @@ struct al_async {
 
 // The tasks as they are now, after al_stack_sample, whose sample stays as it is. AL_E_NOMEM. Free it with al_async_free.
 int al_async_read(struct al_stack *s, struct al_async *ret);
-// The same with that table as it was read; for tests. *ret is zeroed by the caller.
+// The same with _asyncio's table as it was read, or NULL: by the lists in its module. For tests. *ret is zeroed by the caller.
 int al_async_by_table(struct al_stack *s, const uint64_t words[AL_ASYNC_WORDS], struct al_async *ret);
 void al_async_free(struct al_async *a);
 // NULL: none has this address.

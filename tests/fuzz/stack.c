@@ -119,6 +119,9 @@ static void read_process(const struct al_memory *m, const struct al_layout *l, c
         return;
     thread.address = interp.address = BASE + sizeof words;
     memcpy(words, i->data, sizeof words);
+    if (!al_async_by_table(&s, l->version < 0x030e ? NULL : words, &tasks))
+        al_async_free(&tasks);
+    tasks = (struct al_async){0};
     if (!al_async_by_table(&s, words, &tasks))
         al_async_free(&tasks);
     frame.code = al_u32(i->data);

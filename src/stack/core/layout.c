@@ -153,6 +153,10 @@ static bool derive(const unsigned char *bytes, unsigned column, struct al_layout
         l->code_varnames = l->code_cellvars = l->code_freevars = l->frame_stack = AL_LAYOUT_NONE;
     if (l->frame_stack_top == AL_LAYOUT_NONE)
         l->frame_stack_top = l->frame_instr + 8; // 3.13, which does not name it: an int behind the instruction
+    if (l->generator_frame == AL_LAYOUT_NONE) { // nor this: weak references, two names, exception, origin, four flags
+        l->generator_state = l->object_type + 8 + 6 * 8 + 3;
+        l->generator_frame = l->object_type + 8 + 7 * 8;
+    }
     // Only what stands before the locals is read of a frame.
     l->frame_size = l->frame_locals;
     uint32_t in_frame[] = {l->frame_previous + 8, l->frame_code + 8, l->frame_instr + 8, l->frame_owner + 1};
