@@ -12,7 +12,6 @@
 #define TRIES 20                        // AWAIT: until both readings fit
 #define AWAIT_NS (50 * AL_NS_PER_MS)    // for a picture of a running thread
 #define STACK_BLOCKING AL_CAPTURE_STACK_MOST // a stopped thread is let go before it is unwound
-#define PIN_BYTES 4096u // of the stack copy
 #define PIN_NEAR 64u    // bytes of bytecode: the next instruction and its caches
 #define PIN_FROM 0x030b0000u
 
@@ -237,7 +236,7 @@ static bool pinned(const struct al_native *n, const struct al_unwind_input *in, 
     for (unsigned i = 0; i < AL_UNWIND_REGS; i++)
         if ((in->known >> i & 1) && in->regs[i] - from <= near)
             return true;
-    for (size_t i = 0; i + 8 <= in->size && i < PIN_BYTES; i += 8) {
+    for (size_t i = 0; i + 8 <= in->size; i += 8) {
         uint64_t word;
         memcpy(&word, in->stack + i, 8);
         if (word - from <= near)

@@ -2,8 +2,13 @@
 """alula dump and alula profile with native frames (--native), and with threads stopped for their samples (--blocking)."""
 
 import ctypes.util
+import json
+import os
 import pathlib
 import re
+import shutil
+import subprocess
+import sys
 import time
 
 import pytest
@@ -243,3 +248,70 @@ def test_idle_threads_have_native_frames_too(alula, program, tmp_path):
     sleeping = [(frames, count) for frames, count in folded(out) if any(f.startswith("sleeps (") for f in frames)]
     good = sum(count for frames, count in sleeping if "nanosleep (libc" in frames[-1])
     assert good / sum(count for _, count in sleeping) > 0.95
+
+
+# Runs a command in which perf_event_open answers EPERM, as in a container: a seccomp filter of four instructions.
+FORBID = """
+import ctypes, os, struct, sys
+number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+head = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(program)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, head, 0, 0) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@needs_libdw
+def test_where_perf_is_forbidden(program, tmp_path):
+    """What forbids it is said, waiting threads have their native frames still, and --blocking has all."""
+    def forbidden(*args):
+        return subprocess.run([sys.executable, "-c", FORBID, os.environ["ALULA_BIN"], *map(str, args)], capture_output=True, text=True,
+                              timeout=60, check=False)
+    with running("/usr/bin/python3", program) as process:
+        time.sleep(0.3)
+        got = forbidden("dump", "--native", "--json", process.pid)
+        stopped = forbidden("dump", "--native", "--blocking", "--json", process.pid)
+        profile = forbidden("profile", "--native", "-d", "1s", "-o", tmp_path / "out.folded", process.pid)
+    assert got.returncode == 0
+    assert got.stderr.count("\n") == 1 and "a seccomp filter forbids perf_event_open" in got.stderr and "--blocking" in got.stderr
+    threads = {thread["name"]: thread for thread in json.loads(got.stdout)["processes"][0]["threads"]}
+    assert threads["sleeps"]["native"] == "merged" and inner_native(threads["sleeps"])
+    assert threads["hashes"]["native"] in ("absent", "merged", "unfit") and python(threads["hashes"])[0] == "hashes"
+    assert stopped.returncode == 0 and stopped.stderr == ""
+    threads = {thread["name"]: thread for thread in json.loads(stopped.stdout)["processes"][0]["threads"]}
+    assert threads["hashes"]["native"] == threads["zips"]["native"] == "merged"
+    assert profile.returncode == 0 and profile.stderr.count("a seccomp filter") == 1 and "without a picture" in profile.stderr
+    assert shares(folded(tmp_path / "out.folded"))["hashes"] > 0.1  # Python frames are all there
+
+
+@needs_libdw
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_without_privileges(tmp_path):
+    """The same user without capabilities: perf's clock counts in user mode only (kernel.perf_event_paranoid 2)."""
+    level = int(pathlib.Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    if level > 2 or pathlib.Path("/proc/sys/kernel/yama/ptrace_scope").exists() and int(
+            pathlib.Path("/proc/sys/kernel/yama/ptrace_scope").read_text()) > 0:
+        pytest.skip("this kernel allows an unprivileged user neither")
+    program = "import hashlib\nprint(flush=True)\nd = b'x' * (1 << 24)\nwhile True: hashlib.sha256(d).hexdigest()\n"
+    drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
+    binary = tmp_path / "alula"
+    shutil.copy(os.environ["ALULA_BIN"], binary)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == 0 and folder.stat().st_mode & 1 == 0:
+            binary = pathlib.Path(os.environ["ALULA_BIN"])  # not to be reached from there
+    with running(*drop, "/usr/bin/python3", "-c", program) as process:
+        time.sleep(0.3)
+        seen = []
+        for _ in range(20):
+            got = subprocess.run([*drop, str(binary), "dump", "--native", "--json", str(process.pid)], capture_output=True, text=True,
+                                 timeout=60, check=False)
+            assert got.returncode == 0 and got.stderr == "", got.stderr
+            (thread,) = json.loads(got.stdout)["processes"][0]["threads"]
+            seen.append(inner_native(thread))
+            if any("crypto" in frame["object"] or "sha" in frame["symbol"].lower() for frame in seen[-1]):
+                break
+        else:
+            pytest.fail(str(seen))

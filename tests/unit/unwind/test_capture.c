@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -175,6 +176,53 @@ static void lines_of_proc_are_not_believed(void **state) {
     assert_int_equal(system(path), 0);
 }
 
+// As nobody, of a process of root's: the kernel answers EACCES, and the setting (here of a made /proc) is named.
+static void what_forbids_perf_is_named(void **state) {
+    (void)state;
+    struct target t;
+    char folder[] = "/tmp/al-capture-XXXXXX", path[128];
+    if (geteuid() != 0)
+        skip();
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0755), 0);
+    static const char *const parts[] = {"sys", "sys/kernel", "self"};
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, parts[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    target_start(&t, TARGET_WAITS);
+    static const struct {
+        const char *paranoid, *status, *words;
+    } cases[] = {
+        {"3\n", "Name:\tx\nSeccomp:\t2\n", "kernel.perf_event_paranoid is 3: sysctl kernel.perf_event_paranoid=2"},
+        {"2\n", "Name:\tx\nSeccomp:\t2\n", "a seccomp filter forbids perf_event_open"},
+        {"2\n", "Name:\tx\nSeccomp:\t0\n", "not permitted (kernel.perf_event_paranoid 2"},
+        {"nonsense", "", "not permitted (kernel.perf_event_paranoid -1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_file(folder, "sys/kernel/perf_event_paranoid", cases[i].paranoid);
+        write_file(folder, "self/status", cases[i].status);
+        pid_t child = fork();
+        if (child == 0) {
+            struct al_capture_settings settings = {.ways = AL_CAPTURE_PERF, .procfs = folder};
+            struct al_unwind_error e;
+            struct al_capture *c;
+            unsigned open;
+            if (setgid(65534) || setuid(65534))
+                _exit(2);
+            bool denied = al_capture_open(t.pid, &settings, &c, &open, &e) == AL_E_DENIED;
+            bool said = strstr(e.text, cases[i].words) && strstr(e.text, "threads that run have no native frames");
+            _exit(denied && said && !open ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    target_end(&t);
+    (void)snprintf(path, sizeof path, "rm -r %s", folder);
+    assert_int_equal(system(path), 0);
+}
+
 static void a_process_that_is_gone(void **state) {
     (void)state;
     struct target t;
@@ -197,6 +245,7 @@ int al_test_capture(void) {
         cmocka_unit_test(a_waiting_thread_has_its_stack),
         cmocka_unit_test(threads_that_come_and_go),
         cmocka_unit_test(lines_of_proc_are_not_believed),
+        cmocka_unit_test(what_forbids_perf_is_named),
         cmocka_unit_test(a_process_that_is_gone),
     };
     return cmocka_run_group_tests_name("unwind/capture", tests, NULL, NULL);
