@@ -147,3 +147,59 @@ def test_no_permission_says_which_setting(alula_bin, program, tmp_path):
                              extra_groups=[], check=False)
     assert got.returncode == 4 and got.stdout == ""
     assert "CAP_SYS_PTRACE" in got.stderr or "ptrace_scope" in got.stderr
+
+
+VARIABLES = """
+import sys, time
+def answer(count, names, api_key, connection):
+    ratio = count / 2
+    print(flush=True)
+    sys.stdin.read()
+answer(3, ["a", "b"], "abcdefgh", {"url": "https://you:hidden@host/", "DB_PASSWORD": "hidden"})
+"""
+
+
+def test_variables_only_when_asked_for_and_no_secrets(alula, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(VARIABLES)
+    with running(sys.executable, path) as process:
+        time.sleep(0.2)
+        text, without = alula("dump", "-l", process.pid).stdout, alula("dump", process.pid).stdout
+        (found,) = dumped(alula, "--locals", process.pid)
+    frame = next(f for f in found["threads"][0]["frames"] if f["function"] == "answer")
+    assert {v["name"]: (v["type"], v["value"]) for v in frame["locals"]} == {
+        "count": ("int", "3"), "names": ("list", "['a', 'b']"), "api_key": ("str", "***"), "ratio": ("float", "1.5"),
+        "connection": ("dict", "{'url': 'https://you:***@host/', 'DB_PASSWORD': ***}")}
+    assert "        ratio: float = 1.5\n" in text and "ratio" not in without
+    assert "hidden" not in text and "abcdefgh" not in text
+
+
+LOOP = """
+import asyncio, sys
+async def waits():
+    await asyncio.sleep(1000)
+async def blocks():
+    await asyncio.sleep(0)
+    print(flush=True)
+    sys.stdin.read()
+async def main():
+    await asyncio.gather(asyncio.create_task(waits(), name="waits"), asyncio.create_task(blocks(), name="blocks"))
+asyncio.run(main())
+"""
+
+
+def test_tasks_of_a_loop(alula, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(LOOP)
+    with running(sys.executable, path, lines=1) as process:
+        time.sleep(0.2)
+        text = alula("dump", process.pid).stdout
+        (found,) = dumped(alula, process.pid)
+        process.kill()
+    tasks = {task["name"]: task for task in found["tasks"]}
+    assert tasks["blocks"]["running"] and found["threads"][0]["task"] == "blocks"
+    assert [f["function"] for f in tasks["waits"]["frames"]] == ["sleep", "waits"]
+    (root,) = set(tasks) - {"blocks", "waits"}
+    assert [by["name"] for by in tasks["waits"]["awaited_by"]] == [root]
+    assert f'    -- task "blocks", awaited by "{root}"\n' in text
+    assert f'    task "waits", awaited by "{root}": waits for _asyncio.Future\n' in text

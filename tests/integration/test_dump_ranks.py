@@ -247,3 +247,67 @@ def test_no_run_and_bad_arguments(alula, tmp_path):
     if not list(pathlib.Path("/tmp").glob("alula-run-*")):  # no run of others
         got = alula("dump", "--all-ranks", env={"XDG_RUNTIME_DIR": str(empty)})
         assert got.returncode == 2 and "no alula run" in got.stderr and got.stderr.count("\n") == 1
+
+
+LOADER = """
+import os, sys, time
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 100
+    def __getitem__(self, i):
+        return self.decode(i)
+    def decode(self, i):
+        time.sleep(1000 if i > 3 else 0)
+        return torch.ones(1)
+
+def main(rank):
+    gradients = torch.ones(1)
+    dist.all_reduce(gradients)
+    print(flush=True)
+    if rank == 1:
+        for batch in DataLoader(Slow(), batch_size=2, num_workers=2):
+            pass
+    dist.all_reduce(gradients)
+
+dist.init_process_group("gloo")
+main(dist.get_rank())
+"""
+
+
+def test_a_rank_that_waits_for_its_loader(alula, tmp_path):
+    """The rank is named, and what its workers do."""
+    pytest.importorskip("torch")
+    with job(tmp_path, LOADER, 3) as (process, program):
+        found = settled(alula, lambda d: any("of its 2 workers" in line for line in d["summary"]), process.pid)
+        text = alula("dump", "--all-ranks", process.pid).stdout
+    first, odd = found["differences"]["groups"]
+    assert first["ranks"] == [0, 2] and first["collective"] and odd["ranks"] == [1]
+    assert odd["in"]["function"] == "_next_data" or odd["in"]["function"].endswith("._next_data")
+    assert odd["called_from"]["line"] == line_of(program, "for batch in DataLoader")
+    sleeps = line_of(program, "time.sleep(1000 if")
+    assert any(line.startswith("  2 of its 2 workers: ") and f"decode (train.py:{sleeps})" in line
+               for line in found["differences"]["summary"])
+    order = [(p["role"], p["rank"]) for p in found["processes"] if p["role"] in ("rank", "worker")]
+    assert order == [("rank", 0), ("rank", 1), ("worker", 1), ("worker", 1), ("rank", 2)]
+    assert "worker of rank 1" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a pid namespace")
+def test_ranks_in_a_pid_namespace(alula, tmp_path):
+    """From outside of a container: pids are those seen here."""
+    launcher, program = tmp_path / "torchrun", tmp_path / "train.py"
+    launcher.write_text(LAUNCHER)
+    program.write_text(PLAIN)
+    try:
+        subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("unshare makes no pid namespace here")
+    with running("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, launcher, 3, free_port(), program, "1=load",
+                 lines=4) as process:
+        found = settled(alula, lambda d: len(d["groups"]) == 2, process.pid)
+    assert groups(found) == [([0, 2], "wait", False), ([1], "load", True)]
+    assert all(r["pid"] > 10 for r in found["differences"]["ranks"]) and found["differences"]["missing"] == []
