@@ -95,3 +95,14 @@ def test_without_exported_functions(name, told):
     for case, (expected, got) in told(name, "search")["cases"].items():
         assert got == expected, case
     assert told(name, "search")["facts"]["no python"] == [0, 0]
+
+
+# Not debug builds: 3.9's ends by itself with a segmentation fault when such threads are there.
+@pytest.mark.parametrize("name", sorted({version_of(n): n for n in ALL if "debug" not in n}.values(), key=version_of))
+def test_threads_that_end_a_fork_and_the_end(name, library):
+    done = subprocess.run([*ALL[name], "-W", "ignore", PROGRAMS / "local_end.py", library(name)], capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    (taken, none, damaged, wrong, differ), status = json.loads(done.stdout)
+    assert status == 0 and taken > 2000
+    assert (none, damaged, wrong, differ) == (0, 0, 0, 0)

@@ -20,6 +20,7 @@
 #define TABLE (1u << 20)
 #define DOMAINS 3
 #define EVERY 16u // allocations, of which one is looked at
+#define HOOK_DEPTH 512u
 
 static struct al_local local;
 
@@ -184,20 +185,27 @@ static struct allocator own[DOMAINS];
 static struct counts hook_counts;
 static uint32_t calls;
 
+static void add_to(uint64_t *count, bool more) {
+    if (more)
+        __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
+// Any thread's, also of one that begins or ends, and while the interpreter goes down.
 static void look(void) {
-    static struct al_local_frame plain[DEPTH], guarded[DEPTH];
-    struct al_local_stack a = {.frames = plain, .cap = DEPTH}, b = {.frames = guarded, .cap = DEPTH};
-    if (!pthread_equal(pthread_self(), main_thread) || calls++ % EVERY)
+    static _Thread_local struct al_local_frame plain[HOOK_DEPTH], guarded[HOOK_DEPTH];
+    struct al_local_stack a = {.frames = plain, .cap = HOOK_DEPTH}, b = {.frames = guarded, .cap = HOOK_DEPTH};
+    if (__atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) % EVERY)
         return;
     (void)al_local_stack(&local, AL_LOCAL_PLAIN, &a);
     (void)al_local_stack(&local, AL_LOCAL_GUARDED, &b);
-    count_one(&hook_counts, &a);
-    hook_counts.differ += a.count != b.count || a.damaged != b.damaged;
-    for (uint32_t i = 0; i < a.count && i < b.count; i++)
-        if (plain[i].code != guarded[i].code || plain[i].instr != guarded[i].instr || plain[i].entry != guarded[i].entry) {
-            hook_counts.differ++;
-            break;
-        }
+    bool differ = a.count != b.count || a.damaged != b.damaged, own_root = pthread_equal(pthread_self(), main_thread);
+    for (uint32_t i = 0; i < a.count && !differ; i++)
+        differ = plain[i].code != guarded[i].code || plain[i].instr != guarded[i].instr || plain[i].entry != guarded[i].entry;
+    add_to(&hook_counts.taken, true);
+    add_to(&hook_counts.none, own_root && a.count == 0);
+    add_to(&hook_counts.damaged, a.damaged);
+    add_to(&hook_counts.wrong, own_root && a.count && !a.truncated && plain[a.count - 1].code != root);
+    add_to(&hook_counts.differ, differ);
 }
 
 static void *hook_get(void *user, size_t size) {
