@@ -71,6 +71,7 @@ struct al_run {
     struct al_run_record record;
     struct al_run_told told[AL_STEPS_VERDICTS];
     uint32_t told_count;
+    struct al_run_looks looks;
     struct al_run_tensorboard tensorboard;
     struct al_run_log log;
     struct al_run_soak soak;

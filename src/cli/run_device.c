@@ -32,6 +32,8 @@ static int on_tick(struct al_sink *sink, const struct al_snapshot *s) {
     pthread_mutex_lock(&d->run->lock);
     al_book_snapshot(&d->run->book, s, is_job, d->run);
     al_book_driver(&d->run->book, s, take_driver, d->run);
+    d->run->looks.possible = al_collect_looks(d->collect);
+    al_collect_look_at(d->collect, d->run->looks.pids, d->run->looks.count);
     pthread_mutex_unlock(&d->run->lock);
     al_run_record_tick(d->run, s);
     return 0;
@@ -139,6 +141,7 @@ static int open_parts(struct al_run_device *d, struct parts *p) {
         .process_period_ns = (int64_t)(set->sampling_process_interval * 1e9),
         .slow_period_ns = (int64_t)(set->sampling_slow_interval * 1e9),
         .detect = p->detect,
+        .looks = root ? NULL : set,
     };
     if (!result)
         result = al_collect_new(&options, &p->collect);

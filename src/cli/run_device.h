@@ -11,6 +11,14 @@
 struct al_collect;
 struct al_run;
 
+// Whose stacks the verdicts on steps want looked at; under the run's lock.
+struct al_run_looks {
+    pid_t pids[64];
+    uint32_t count;
+    bool possible;     // somebody looks when asked
+    int64_t asked_ns;  // when a finding first wanted it; 0 not yet
+};
+
 struct al_run_device {
     struct al_sink sink; // first
     pthread_t thread;

@@ -54,24 +54,51 @@ static bool told_before(struct al_run *r, const struct al_steps_verdict *v) {
     return false;
 }
 
+#define LOOK_NS (6 * AL_NS_PER_S) // time that a look at the stacks may take until a finding is told without
+
+// Notes whose stacks the verdicts want seen.
+static void want_looks(struct al_run *r, bool wanted) {
+    struct al_run_looks *l = &r->looks;
+    l->count = 0;
+    for (uint32_t i = 0; wanted && i < r->book.rank_count && l->count < sizeof l->pids / sizeof *l->pids; i++)
+        if (!r->book.ranks[i]->ended && al_tally_trains(&r->book.ranks[i]->tally))
+            l->pids[l->count++] = r->book.ranks[i]->pid;
+}
+
+// A finding whose line is being looked for is told a little later, and once.
+static bool waits_for_look(struct al_run *r, const struct al_steps_verdict *v) {
+    if (!v->look || !r->looks.possible)
+        return false;
+    for (uint32_t i = 0; i < r->book.rank_count; i++)
+        if (r->book.ranks[i]->looked)
+            return false;
+    int64_t now = al_monotonic_ns();
+    r->looks.asked_ns = r->looks.asked_ns ? r->looks.asked_ns : now;
+    return now - r->looks.asked_ns < LOOK_NS;
+}
+
 void al_run_judge(struct al_run *r, bool live) {
     const struct al_steps_verdict *verdicts;
     struct al_buf b = AL_BUF_INIT;
+    bool look = false;
     pthread_mutex_lock(&r->lock);
     uint32_t count = al_book_judge(&r->book, live, &verdicts);
     for (uint32_t i = 0; i < count; i++) {
         const struct al_finding *f = &verdicts[i].finding;
+        look |= verdicts[i].look;
         if (verdicts[i].verdict != AL_VERDICT_FINDING)
             continue;
         // What the recent steps show counts for --fail-on only if the whole run shows it too.
         if (!live && al_run_fails_on(r, f))
             r->failed = true;
-        if (told_before(r, &verdicts[i]))
+        if ((live && waits_for_look(r, &verdicts[i])) || told_before(r, &verdicts[i]))
             continue;
         al_run_record_note(r, f);
         if (!r->quiet)
             al_book_say_finding(f, &b);
     }
+    if (live)
+        want_looks(r, look);
     pthread_mutex_unlock(&r->lock);
     al_run_print(&b);
 }

@@ -23,6 +23,8 @@ struct al_collect {
     struct al_collect_options o;
     struct al_worker *worker; // NULL when the device is sampled inline
     struct al_looks *looks;    // NULL: stacks are never looked at
+    pid_t wanted[AL_COLLECT_LOOKS]; // besides the rules
+    uint32_t wanted_count;
     struct al_series_set *windows; // NULL: none
     struct al_sink *sinks[SINKS_MAX];
     size_t sink_count;
@@ -282,9 +284,16 @@ static void emit(void *user, const struct al_finding *finding) {
 
 // What the rules, or those who look at a job's steps, want to see.
 static void ask_looks(struct al_collect *c) {
-    pid_t pids[AL_DETECT_LOOKS];
+    pid_t pids[AL_DETECT_LOOKS + AL_COLLECT_LOOKS];
     struct al_look_target targets[AL_LOOK_TARGETS];
     size_t count = c->o.detect ? al_detect_looks(c->o.detect, pids, AL_DETECT_LOOKS) : 0;
+    for (uint32_t i = 0; i < c->wanted_count; i++) {
+        size_t k = 0;
+        while (k < count && pids[k] != c->wanted[i])
+            k++;
+        if (k == count)
+            pids[count++] = c->wanted[i];
+    }
     al_looks_ask(c->looks, targets, al_looks_targets(c->shown, pids, count, targets, AL_LOOK_TARGETS));
 }
 
@@ -362,6 +371,16 @@ int al_collect_attr(struct al_collect *c, uint32_t gpu, enum al_attr attr, int64
     if (!c->o.device)
         return AL_E_NOENT;
     return c->o.device->ops->attr(c->o.device, gpu, attr, ret);
+}
+
+void al_collect_look_at(struct al_collect *c, const pid_t *pids, uint32_t count) {
+    c->wanted_count = count < AL_COLLECT_LOOKS ? count : AL_COLLECT_LOOKS;
+    if (c->wanted_count)
+        memcpy(c->wanted, pids, c->wanted_count * sizeof *pids);
+}
+
+bool al_collect_looks(const struct al_collect *c) {
+    return c->looks != NULL;
 }
 
 void al_collect_lock(struct al_collect *c) {

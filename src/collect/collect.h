@@ -50,6 +50,11 @@ int al_collect_add_sink(struct al_collect *c, struct al_sink *sink);
 // later, so that rates exist. AL_E_TIMEOUT when the driver does not answer within timeout_ns (the snapshot then says
 // which call hangs). The snapshot stays valid until the next call.
 int al_collect_once(struct al_collect *c, int64_t settle_ns, int64_t timeout_ns, const struct al_snapshot **ret);
+// Besides what rules ask for: these processes' stacks are looked at, too, until the next call; at most AL_COLLECT_LOOKS. From a
+// sink's tick.
+#define AL_COLLECT_LOOKS 64
+void al_collect_look_at(struct al_collect *c, const pid_t *pids, uint32_t count);
+bool al_collect_looks(const struct al_collect *c); // whether stacks are looked at when asked for
 // Ticks until `duration_ns` is over (0: for ever), *stop becomes non-zero, the source ends (AL_E_END) or a sink fails.
 int al_collect_run(struct al_collect *c, int64_t duration_ns, const _Atomic int *stop);
 // Takes force with the next al_collect_run; not while one runs.

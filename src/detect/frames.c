@@ -128,6 +128,7 @@ static const struct meaning meanings[] = {
     {AL_LOOK_KIND_LOAD, WEAK, "<frozen importlib._bootstrap>", "_find_and_load"},
     {AL_LOOK_KIND_REQUESTS, FAIR, "vllm/v1/engine/core.py", "_process_input_queue"},
     {AL_LOOK_KIND_REQUESTS, FAIR, "vllm/distributed/device_communicators/shm_broadcast.py", "dequeue acquire_read"},
+    {AL_LOOK_KIND_FORWARD, WEAK, "torch/nn/modules/module.py", "_wrapped_call_impl _call_impl"},
     {AL_LOOK_KIND_BACKWARD, WEAK, "torch/autograd/graph.py", "_engine_run_backward"},
     {AL_LOOK_KIND_BACKWARD, WEAK, "torch/autograd/__init__.py", "backward"},
     {AL_LOOK_KIND_OPTIMIZER, WEAK, "/torch/optim/", NULL},

@@ -50,8 +50,11 @@ struct al_looks_told {
     double line_ratio, function_ratio;  // of all samples, where the ranks agree: at least so much
     double worker_line_ratio, worker_function_ratio;
     const char *problem;                // of one that could not be read; NULL
-    int64_t at_ns;                      // of the newest
 };
+#define AL_LOOKS_SUMMED 1024
+#define AL_LOOKS_LEAST 10 // samples before anything is said
+// Of these looks, whatever their age.
+void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct al_looks_told *ret);
 // Of the looks at these processes that are not older than a finding's evidence may be.
 void al_looks_sum(const struct al_snapshot *s, const struct al_settings *set, const pid_t *pids, uint32_t count,
                   struct al_looks_told *ret);

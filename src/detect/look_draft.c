@@ -131,6 +131,10 @@ bool al_draft_look_advice(struct al_draft *d, const struct al_looks_told *t)
     case AL_LOOK_KIND_REQUESTS:
         al_draft_advice(d, "If requests are waiting elsewhere, raise the concurrency; otherwise free the GPU.");
         return true;
+    case AL_LOOK_KIND_FORWARD:
+        al_draft_advice(d, "The main thread launches the model's kernels, not fast enough: larger batch, torch.compile, CUDA graphs, "
+                           "padding and Python loops out of the model.");
+        return true;
     case AL_LOOK_KIND_BACKWARD:
         al_draft_advice(d, "The main thread launches the backward pass, or waits in it: many small kernels (larger batch, "
                            "torch.compile, CUDA graphs), or, with several ranks, gradients that are exchanged.");

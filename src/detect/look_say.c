@@ -8,8 +8,6 @@
 #include "detect/look.h"
 #include "detect/say.h"
 
-#define SAMPLES_LEAST 10
-
 // ---- adding up ----
 
 static double number(const struct al_look *l, enum al_look_metric metric) {
@@ -64,37 +62,42 @@ static void divide(struct al_looks_told *t) {
     }
 }
 
+static void add(struct al_looks_told *t, const struct al_look *l) {
+    double samples = number(l, AL_LOOK_SAMPLES), theirs = number(l, AL_LOOK_WORKER_SAMPLES);
+    t->ranks++;
+    t->samples += (uint32_t)samples;
+    t->worker_samples += (uint32_t)theirs;
+    t->workers += (uint32_t)number(l, AL_LOOK_WORKERS);
+    t->idle += samples * number(l, AL_LOOK_IDLE);
+    t->worker_waits += theirs * number(l, AL_LOOK_WORKER_WAITS);
+    for (int kind = 0; kind < AL_LOOK_KIND_COUNT; kind++)
+        t->share[kind] += samples * number(l, (enum al_look_metric)(AL_LOOK_OTHER + kind));
+}
+
+void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct al_looks_told *ret) {
+    *ret = (struct al_looks_told){0};
+    for (uint32_t i = 0; i < count; i++) {
+        ret->problem = *looks[i]->problem ? looks[i]->problem : ret->problem;
+        if (number(looks[i], AL_LOOK_SAMPLES) >= 1)
+            add(ret, looks[i]);
+    }
+    ret->line = most_frequent(looks, count, false, &ret->line_ratio, &ret->function_ratio);
+    ret->worker = most_frequent(looks, count, true, &ret->worker_line_ratio, &ret->worker_function_ratio);
+    divide(ret);
+}
+
 void al_looks_sum(const struct al_snapshot *s, const struct al_settings *set, const pid_t *pids, uint32_t count,
                   struct al_looks_told *ret) {
-    const struct al_look *looks[AL_GPU_MAX];
+    const struct al_look *looks[AL_LOOKS_SUMMED];
     uint32_t found = 0;
-    *ret = (struct al_looks_told){0};
-    for (uint32_t i = 0; i < s->look_count && found < AL_GPU_MAX; i++) {
-        const struct al_look *l = &s->looks[i];
+    for (uint32_t i = 0; i < s->look_count && found < AL_LOOKS_SUMMED; i++) {
         bool asked = false;
         for (uint32_t k = 0; k < count; k++)
-            asked |= pids[k] == l->pid;
-        if (!asked || !is_fresh(s, set, l))
-            continue;
-        ret->problem = *l->problem ? l->problem : ret->problem;
-        if (number(l, AL_LOOK_SAMPLES) < 1)
-            continue;
-        looks[found++] = l;
-        double samples = number(l, AL_LOOK_SAMPLES), theirs = number(l, AL_LOOK_WORKER_SAMPLES);
-        ret->samples += (uint32_t)samples;
-        ret->worker_samples += (uint32_t)theirs;
-        ret->workers += (uint32_t)number(l, AL_LOOK_WORKERS);
-        ret->idle += samples * number(l, AL_LOOK_IDLE);
-        ret->worker_waits += theirs * number(l, AL_LOOK_WORKER_WAITS);
-        for (int kind = 0; kind < AL_LOOK_KIND_COUNT; kind++)
-            ret->share[kind] += samples * number(l, (enum al_look_metric)(AL_LOOK_OTHER + kind));
-        if (l->m[AL_LOOK_SAMPLES].at_ns > ret->at_ns)
-            ret->at_ns = l->m[AL_LOOK_SAMPLES].at_ns;
+            asked |= pids[k] == s->looks[i].pid;
+        if (asked && is_fresh(s, set, &s->looks[i]))
+            looks[found++] = &s->looks[i];
     }
-    ret->ranks = found;
-    ret->line = most_frequent(looks, found, false, &ret->line_ratio, &ret->function_ratio);
-    ret->worker = most_frequent(looks, found, true, &ret->worker_line_ratio, &ret->worker_function_ratio);
-    divide(ret);
+    al_looks_add_up(looks, found, ret);
 }
 
 enum al_look_kind al_looks_kind(const struct al_looks_told *t, double *ret) {
@@ -127,7 +130,7 @@ void al_look_place_say(const struct al_look_line *l, bool line, char *out, size_
 bool al_looks_enough(const struct al_looks_told *t, const struct al_settings *set) {
     double share;
     (void)al_looks_kind(t, &share);
-    return t->samples >= SAMPLES_LEAST && share >= set->stacks_share_above;
+    return t->samples >= AL_LOOKS_LEAST && share >= set->stacks_share_above;
 }
 
 static void percent(double ratio, char *out, size_t size) {
@@ -164,7 +167,7 @@ static void say_workers(const struct al_looks_told *t, const struct al_settings 
     size_t len = strlen(out);
     const char *plural = t->workers == 1 ? "" : "s";
     char text[320], share[16];
-    if (t->worker_samples < SAMPLES_LEAST)
+    if (t->worker_samples < AL_LOOKS_LEAST)
         return;
     if (t->worker_waits >= 0.5) {
         percent(t->worker_waits, share, sizeof share);

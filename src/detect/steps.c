@@ -174,6 +174,7 @@ static void judge_data(const struct al_settings *set, const struct al_steps_view
     (void)al_steps_wall(v, &steps);
     if (share <= set->training_data_above || !al_steps_lasts(v, AL_IN_DATA, share, set->training_data_above)) {
         al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time waiting for data", al_say_percent(share).s);
+        al_steps_say_preprocessing(v, share, ret->finding.message, sizeof ret->finding.message);
         return;
     }
     struct al_finding *f = &ret->finding;
@@ -188,6 +189,7 @@ static void judge_data(const struct al_settings *set, const struct al_steps_view
         (void)snprintf(f->message + len, sizeof f->message - len, "; most in rank %lld: %s", (long long)rank,
                        al_say_percent(worst).s);
     }
+    al_steps_look(set, v, ret);
     al_steps_number(ret, "data_loading_time_ratio", share, AL_UNIT_RATIO, "probe");
     al_steps_number(ret, "steps", (double)steps, AL_UNIT_COUNT, "probe");
     al_steps_number(ret, "cpus", v->cpus, AL_UNIT_COUNT, "cgroup");
@@ -224,6 +226,7 @@ static void judge_communication(const struct al_settings *set, const struct al_s
     (void)snprintf(f->title, sizeof f->title, "training waits in collectives");
     al_steps_say(ret, AL_VERDICT_FINDING, "%s of wall time is exposed communication (limit %s; %s)",
                  al_say_percent(c.ratio).s, al_say_percent(set->training_communication_above).s, c.source);
+    al_steps_look(set, v, ret);
     al_steps_number(ret, "communication_time_ratio", c.ratio, AL_UNIT_RATIO, "probe");
     (void)snprintf(f->considered, sizeof f->considered,
                    "a rank that is slow for another reason makes the others wait in their collectives: compare the ranks' "
@@ -256,13 +259,16 @@ static void judge_health(const struct al_settings *set, const struct al_steps_vi
              c.ratio < set->training_healthy_communication_below)
         al_steps_say(ret, AL_VERDICT_QUIET, "healthy: GPU utilisation %s, data %s, communication %s",
                      al_say_percent(v->utilization).s, al_say_percent(data).s, al_say_percent(c.ratio).s);
-    else
+    else {
         al_steps_say(ret, AL_VERDICT_QUIET,
                      "no bottleneck found, but not at the healthy point either (utilisation from %s, data below %s, "
                      "communication below %s): GPU utilisation %s, data %s, communication %s",
                      al_say_percent(floor).s, al_say_percent(set->training_healthy_data_below).s,
                      al_say_percent(set->training_healthy_communication_below).s, al_say_percent(v->utilization).s,
                      al_say_percent(data).s, al_say_percent(c.ratio).s);
+        al_steps_say_preprocessing(v, data, ret->finding.message, sizeof ret->finding.message);
+        ret->look = v->live;
+    }
 }
 
 uint32_t al_steps_judge(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret,

@@ -4,6 +4,7 @@
 #define AL_DETECT_STEPS_H
 
 #include "detect/detect.h"
+#include "model/look.h"
 #include "tally/tally.h"
 
 #define AL_STEPS_VERDICTS 96
@@ -13,6 +14,7 @@ struct al_steps_rank {
     int64_t rank; // 0.. ; -1 unknown
     pid_t pid;
     int32_t workers; // DataLoader worker processes seen below it; -1 not known
+    const struct al_look *look; // the last at its stacks; NULL none
 };
 
 struct al_steps_view {
@@ -44,6 +46,7 @@ int al_steps_workers(double cpus, uint32_t local_ranks);
 struct al_steps_verdict {
     const char *rule; // "data_wait", "communication", "save", "log", "between_steps", "host_bound", "allocated", "outside_torch", "host", "healthy"...
     enum al_verdict verdict;
+    bool look; // a look at the ranks' stacks would tell more
     struct al_finding finding; // with AL_VERDICT_FINDING; otherwise key and message are filled
 };
 

@@ -18,6 +18,11 @@ bool al_steps_lasts(const struct al_steps_view *v, int part, double share, doubl
 // Wall time that was judged, in seconds, summed over ranks; and steps.
 double al_steps_wall(const struct al_steps_view *v, uint64_t *ret_steps);
 
+// What a look at the stacks tells of a finding's part of the time, where it has seen that part; and that one is wanted.
+void al_steps_look(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret);
+// Appends both numbers where more samples are at the loader than the marks' share of waiting explains.
+void al_steps_say_preprocessing(const struct al_steps_view *v, double marked, char *out, size_t size);
+
 // Settings that the trainer told and that are known to be slow.
 void al_steps_settings(const struct al_steps_view *v, struct al_steps_verdict *ret);
 

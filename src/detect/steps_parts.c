@@ -74,8 +74,8 @@ static double limit_of(const struct al_settings *set, const struct part_rule *r)
     return *(const double *)(const void *)((const char *)set + r->limit);
 }
 
-static void tell_part(const struct part_rule *r, const struct al_steps_view *v, double share, double limit,
-                      struct al_steps_verdict *ret) {
+static void tell_part(const struct al_settings *set, const struct part_rule *r, const struct al_steps_view *v, double share,
+                      double limit, struct al_steps_verdict *ret) {
     struct al_finding *f = &ret->finding;
     uint64_t steps;
     (void)al_steps_wall(v, &steps);
@@ -85,6 +85,8 @@ static void tell_part(const struct part_rule *r, const struct al_steps_view *v, 
     al_steps_say(ret, AL_VERDICT_FINDING, "%s of wall time %s (limit %s) over %llu steps", al_say_percent(share).s,
                  r->what, al_say_percent(limit).s, (unsigned long long)steps);
     al_steps_number(ret, "time_ratio", share, AL_UNIT_RATIO, "probe");
+    if (r->level > AL_LEVEL_INFO)
+        al_steps_look(set, v, ret);
     al_steps_number(ret, "steps", (double)steps, AL_UNIT_COUNT, "probe");
     if (v->utilization_known)
         al_steps_number(ret, "gpu_utilization", v->utilization, AL_UNIT_RATIO, "nvml");
@@ -115,12 +117,13 @@ static void judge_part(const struct al_settings *set, const struct al_steps_view
         }
     }
     if (above)
-        tell_part(r, v, share, limit, ret);
+        tell_part(set, r, v, share, limit, ret);
     else
         al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time %s", al_say_percent(share).s, r->what);
 }
 
-static void tell_host_bound(const struct al_steps_view *v, double lost, struct al_steps_verdict *ret) {
+static void tell_host_bound(const struct al_settings *set, const struct al_steps_view *v, double lost,
+                            struct al_steps_verdict *ret) {
     struct al_finding *f = &ret->finding;
     f->level = AL_LEVEL_WARNING;
     f->confidence = AL_CONFIDENCE_MEDIUM;
@@ -129,6 +132,7 @@ static void tell_host_bound(const struct al_steps_view *v, double lost, struct a
                  "the GPU idles for %s of wall time although nothing waits for data, collectives, checkpoints or logging: the "
                  "training process does not launch work as fast as the GPU does it",
                  al_say_percent(lost).s);
+    al_steps_look(set, v, ret);
     al_steps_number(ret, "gpu_idle_ratio", lost, AL_UNIT_RATIO, "nvml and probe");
     al_steps_number(ret, "gpu_utilization", v->utilization, AL_UNIT_RATIO, "nvml");
     al_steps_number(ret, "forward_ratio", share_of(v, AL_IN_FORWARD), AL_UNIT_RATIO, "probe");
@@ -152,13 +156,14 @@ static void judge_host(const struct al_settings *set, const struct al_steps_view
     else if (!v->utilization_known)
         al_steps_say(ret, AL_VERDICT_CANNOT_TELL, "GPU utilisation is missing: %s",
                      v->utilization_missing ? v->utilization_missing : "not read");
-    else if (v->live) // utilisation is that of the whole run so far: judged at its end
+    else if (v->live) { // utilisation is that of the whole run so far: judged at its end
         al_steps_say(ret, AL_VERDICT_QUIET, "judged at the end");
-    else if (found || lost <= limit)
+        ret->look = !found && lost > limit;
+    } else if (found || lost <= limit)
         al_steps_say(ret, AL_VERDICT_QUIET, "%s of wall time in which the GPU idles is not accounted for by other parts",
                      al_say_percent(lost > 0 ? lost : 0).s);
     else
-        tell_host_bound(v, lost, ret);
+        tell_host_bound(set, v, lost, ret);
 }
 
 uint32_t al_steps_parts(const struct al_settings *set, const struct al_steps_view *v, bool found,

@@ -84,7 +84,7 @@ void al_book_view(struct al_book *book, bool live, struct al_steps_view *ret) {
     for (uint32_t i = 0; i < book->rank_count; i++) {
         const struct al_book_rank *k = book->ranks[i];
         if (al_tally_trains(&k->tally))
-            book->views[count++] = (struct al_steps_rank){&k->tally, k->tally.rank, k->pid, k->workers};
+            book->views[count++] = (struct al_steps_rank){&k->tally, k->tally.rank, k->pid, k->workers, k->looked ? &k->look : NULL};
     }
     *ret = (struct al_steps_view){.ranks = book->views, .count = count, .live = live, .cpus = book->job.cpus, .command = book->job.command};
 }

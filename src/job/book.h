@@ -22,6 +22,8 @@ struct al_book_rank {
     int64_t ended_ns;
     int status; // as waitpid gives it
     int32_t workers; // most DataLoader workers seen; -1 not looked
+    bool looked;     // what it executes was seen; the last time:
+    struct al_look look;
     // at the last log line
     struct al_tally_span logged;
     uint64_t logged_steps;

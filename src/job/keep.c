@@ -91,8 +91,10 @@ void al_book_keep(struct al_buf *b, const struct al_book *book, const struct al_
         word(b, "device_missing", book->device_missing);
     keep_tree(b, &book->tree);
     keep_trainlog(b, book);
-    for (uint32_t i = 0; i < book->rank_count; i++)
+    for (uint32_t i = 0; i < book->rank_count; i++) {
         keep_rank(b, book->ranks[i]);
+        al_book_keep_look(b, book->ranks[i]);
+    }
     for (uint32_t i = 0; i < book->gpu_count; i++)
         keep_gpu(b, &book->gpus[i]);
 }
@@ -246,6 +248,8 @@ static void read_line(char *line, struct al_book *book, struct al_book_kept *k) 
         return;
     if (strcmp(key, "rank") == 0)
         read_rank(p, book);
+    else if (al_str_starts(key, "look"))
+        al_book_read_look(key, p, book);
     else if (strcmp(key, "trainlog") == 0)
         read_trainlog(p, &book->trainlog);
     else if (strcmp(key, "tree") == 0 && k->finished)

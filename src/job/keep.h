@@ -6,6 +6,7 @@
 //   command swift sft ...          masked
 //   origin_ns, start_ns            monotonic: the recording's first tick, the command's start
 //   rank PID START LOST WORKERS ENDED_NS KNOWN STATUS
+//   look PID START LINE WORKER_LINE, look_figure PID START NAME VALUE, look_text PID START WHICH TEXT   the last look at its stacks
 //   tree PROCESSES N...            most at once, of each kind (job/tree.h)
 //   trainlog WRITER KEY OLD STEP STEPS_OF_ALL LINES DAMAGED STEPS_PER_SECOND ELAPSED MEMORY   the trainer's own log
 //   gpu UUID INDEX USED RATIO_NS COVERED_NS MAX KNOWN MOST TOTAL ERROR NAME
@@ -32,5 +33,9 @@ void al_book_keep(struct al_buf *b, const struct al_book *book, const struct al_
 int al_book_read(const char *text, struct al_book *book, struct al_book_kept *ret);
 // The rank of a process; NULL.
 struct al_book_rank *al_book_find(const struct al_book *book, pid_t pid, uint64_t start_ticks);
+
+// keep_look.c: the lines of a rank that was looked at.
+void al_book_keep_look(struct al_buf *b, const struct al_book_rank *k);
+void al_book_read_look(const char *key, char *p, struct al_book *book);
 
 #endif

@@ -104,8 +104,22 @@ static bool is_member(const struct al_book *book, const struct al_snapshot *s, p
     return book->job.pid > 0 && al_book_below(s, pid, book->job.pid);
 }
 
+static void take_look(struct al_book *book, const struct al_look *l) {
+    for (uint32_t i = 0; i < book->rank_count; i++) {
+        struct al_book_rank *k = book->ranks[i];
+        if (k->pid != l->pid || (k->start_ticks && l->start_ticks && k->start_ticks != l->start_ticks))
+            continue;
+        if (!al_ok(l->m[AL_LOOK_SAMPLES]) || l->m[AL_LOOK_SAMPLES].num < 1)
+            continue;
+        k->looked = true;
+        k->look = *l;
+    }
+}
+
 void al_book_snapshot(struct al_book *book, const struct al_snapshot *s, al_book_member_fn *member, const void *user) {
     al_book_tree(book, s);
+    for (uint32_t i = 0; i < s->look_count; i++)
+        take_look(book, &s->looks[i]);
     for (uint32_t i = 0; i < s->gpu_count; i++)
         take_gpu(book, &s->gpus[i]);
     for (uint32_t i = 0; i < s->row_count; i++) {

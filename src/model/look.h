@@ -22,6 +22,7 @@
     X(LOAD, "load", "imports or loads")                                                                                \
     X(COMPILE, "compile", "compiles")                                                                                  \
     X(REQUESTS, "requests", "waits for requests")                                                                      \
+    X(FORWARD, "forward", "is in the forward pass")                                                                    \
     X(BACKWARD, "backward", "is in the backward pass")                                                                 \
     X(OPTIMIZER, "optimizer", "is in the optimizer")
 
@@ -52,6 +53,7 @@ enum al_look_kind {
     X(LOAD, "stack_load_ratio", RATIO, GAUGE, "share of samples importing modules or loading weights")                 \
     X(COMPILE, "stack_compile_ratio", RATIO, GAUGE, "share of samples compiling")                                      \
     X(REQUESTS, "stack_requests_ratio", RATIO, GAUGE, "share of samples waiting for requests to serve")                \
+    X(FORWARD, "stack_forward_ratio", RATIO, GAUGE, "share of samples in modules of the model")                        \
     X(BACKWARD, "stack_backward_ratio", RATIO, GAUGE, "share of samples in the backward pass")                         \
     X(OPTIMIZER, "stack_optimizer_ratio", RATIO, GAUGE, "share of samples in the optimizer")                           \
     X(WORKERS, "stack_workers", COUNT, GAUGE, "DataLoader workers that were sampled too")                              \

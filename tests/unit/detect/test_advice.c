@@ -27,7 +27,7 @@ static struct job *made(const char *framework, const char *source, const char *o
     al_tally_text(&j->tally, AL_TEXT_FRAMEWORK, framework, strlen(framework));
     al_tally_text(&j->tally, AL_TEXT_SOURCE, source, strlen(source));
     al_tally_text(&j->tally, AL_TEXT_OPTIONS, options, strlen(options));
-    j->rank = (struct al_steps_rank){&j->tally, 0, 1, -1};
+    j->rank = (struct al_steps_rank){&j->tally, 0, 1, -1, NULL};
     j->view = (struct al_steps_view){.ranks = &j->rank, .count = 1, .cpus = 8, .command = command};
     return j;
 }

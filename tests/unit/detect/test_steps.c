@@ -24,7 +24,7 @@ static struct job *job_new(uint32_t ranks) {
     for (uint32_t i = 0; i < ranks; i++) {
         al_tally_init(&j->tally[i]);
         al_tally_event(&j->tally[i], 1, AL_EVENT_HELLO, 1, -1, i, ranks);
-        j->ranks[i] = (struct al_steps_rank){&j->tally[i], i, 1000 + (pid_t)i, 0};
+        j->ranks[i] = (struct al_steps_rank){&j->tally[i], i, 1000 + (pid_t)i, 0, NULL};
     }
     j->view = (struct al_steps_view){.ranks = j->ranks, .count = ranks, .cpus = 16, .utilization_missing = "no driver"};
     return j;
@@ -55,6 +55,71 @@ static const struct al_steps_verdict *judge(struct job *j, const char *rule) {
             return &j->verdicts[i];
     fail_msg("no verdict of %s", rule);
     return NULL;
+}
+
+// What the last look at rank 0's stacks saw.
+static struct al_look seen(enum al_look_kind kind, double share) {
+    struct al_look l = {.pid = 1000, .line = {"main", "/home/u/train.py", "", 58}, .worker = {"collate_fn", "/home/u/data.py", "", 88}};
+    l.m[AL_LOOK_SAMPLES] = al_value_ok(30, 1);
+    l.m[AL_LOOK_LINE] = l.m[AL_LOOK_FUNCTION] = al_value_ok(share, 1);
+    l.m[AL_LOOK_OTHER + (int)kind] = al_value_ok(share, 1);
+    if (kind == AL_LOOK_KIND_OTHER)
+        return l;
+    l.m[AL_LOOK_OTHER] = al_value_ok(1 - share, 1);
+    l.m[AL_LOOK_WORKERS] = al_value_ok(8, 1);
+    l.m[AL_LOOK_WORKER_SAMPLES] = al_value_ok(240, 1);
+    l.m[AL_LOOK_WORKER_LINE] = l.m[AL_LOOK_WORKER_FUNCTION] = al_value_ok(0.61, 1);
+    return l;
+}
+
+static void test_the_stacks_name_the_line(void **unused) {
+    (void)unused;
+    struct job *j = job_new(1);
+    struct al_look look = seen(AL_LOOK_KIND_LOADER, 0.87);
+    steps(j, 0, 60, 60, 0);
+    const struct al_steps_verdict *v = judge(j, "data_wait");
+    assert_true(v->look); // one is wanted
+    assert_null(strstr(v->finding.message, "samples"));
+    j->ranks[0].look = &look;
+    v = judge(j, "data_wait");
+    assert_non_null(strstr(v->finding.message, "over 59 steps; the main thread waits for its DataLoader in 87 % of samples; 61 % of "
+                                               "samples in collate_fn at data.py:88, in 8 DataLoader workers"));
+    // Another part of the time was looked at: nothing is said of it
+    look = seen(AL_LOOK_KIND_SAVE, 0.87);
+    assert_null(strstr(judge(j, "data_wait")->finding.message, "samples"));
+    free(j);
+}
+
+static void test_no_look_is_wanted_of_a_healthy_job(void **unused) {
+    (void)unused;
+    struct job *j = job_new(1);
+    steps(j, 0, 80, 1, 0);
+    j->view.live = j->view.utilization_known = true;
+    j->view.utilization = 0.9;
+    (void)judge(j, "healthy");
+    for (uint32_t i = 0; i < j->count; i++)
+        assert_false(j->verdicts[i].look);
+    j->view.utilization = 0.6;
+    assert_true(judge(j, "healthy")->look);
+    free(j);
+}
+
+// More samples at the loader than time waiting for it: both numbers, and what that means.
+static void test_preprocessing_and_not_loading(void **unused) {
+    (void)unused;
+    struct job *j = job_new(1);
+    struct al_look look = seen(AL_LOOK_KIND_FETCH, 0.15);
+    steps(j, 0, 60, 8, 0);
+    j->view.utilization_known = true;
+    j->view.utilization = 0.62;
+    j->ranks[0].look = &look;
+    const char *words = "15.0 % of samples have the main thread at its loader (_next_data), while by the marks 8.0 % of step time "
+                        "waits for data: making batches takes the time (preprocessing";
+    assert_non_null(strstr(judge(j, "data_wait")->finding.message, words));
+    assert_non_null(strstr(judge(j, "healthy")->finding.message, words));
+    look = seen(AL_LOOK_KIND_FETCH, 0.09);
+    assert_string_equal(judge(j, "data_wait")->finding.message, "8.0 % of wall time waiting for data");
+    free(j);
 }
 
 static void test_waiting_for_data(void **unused) {
@@ -285,7 +350,8 @@ static void test_allocated(void **unused) {
 
 int steps_suite(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waiting_for_data), cmocka_unit_test(test_no_advice_that_would_not_help),
+        cmocka_unit_test(test_waiting_for_data), cmocka_unit_test(test_the_stacks_name_the_line),
+        cmocka_unit_test(test_no_look_is_wanted_of_a_healthy_job), cmocka_unit_test(test_preprocessing_and_not_loading), cmocka_unit_test(test_no_advice_that_would_not_help),
         cmocka_unit_test(test_live_says_only_what_lasts), cmocka_unit_test(test_communication),
         cmocka_unit_test(test_healthy_point), cmocka_unit_test(test_too_little_and_off), cmocka_unit_test(test_allocated),
         cmocka_unit_test(test_checkpoints_logging_evaluation),

@@ -25,7 +25,7 @@ static struct job *job_new(void) {
     al_settings_default(&j->set);
     al_tally_init(&j->tally);
     al_tally_event(&j->tally, 1, AL_EVENT_HELLO, 1, -1, 2, 4);
-    j->rank = (struct al_steps_rank){&j->tally, 2, 1002, 0};
+    j->rank = (struct al_steps_rank){&j->tally, 2, 1002, 0, NULL};
     j->view = (struct al_steps_view){.ranks = &j->rank, .count = 1, .cpus = 16, .utilization_missing = "no driver"};
     return j;
 }

@@ -32,6 +32,12 @@ static void test_what_is_kept_is_read_again(void **state) {
     book.device_open = true;
     struct al_book_rank *k = al_book_add(&book, 43, 77);
     k->workers = 4;
+    k->looked = true;
+    k->look.line.line = 58;
+    (void)al_str_copy(k->look.line.function, sizeof k->look.line.function, "main");
+    (void)al_str_copy(k->look.worker.file, sizeof k->look.worker.file, "/home/u/my data.py");
+    k->look.m[AL_LOOK_SAMPLES] = al_value_ok(30, 12);
+    k->look.m[AL_LOOK_LOADER] = al_value_ok(0.875, 12);
     al_tally_lost(&k->tally, 3);
     al_book_rank_ended(k, 500, true, SIGKILL);
     book.gpu_count = 1;
@@ -52,6 +58,10 @@ static void test_what_is_kept_is_read_again(void **state) {
     assert_int_equal(again.rank_count, 1);
     k = al_book_find(&again, 43, 77);
     assert_true(k && k->workers == 4 && k->tally.lost == 3 && k->ended && k->ended_ns == 500 && k->status_known);
+    assert_true(k->looked && k->look.line.line == 58 && k->look.m[AL_LOOK_SAMPLES].num == 30 && k->look.m[AL_LOOK_LOADER].num == 0.875);
+    assert_string_equal(k->look.line.function, "main");
+    assert_string_equal(k->look.worker.file, "/home/u/my data.py");
+    assert_int_equal(k->look.m[AL_LOOK_SAVE].status, AL_STATUS_UNREAD);
     assert_string_equal(again.gpus[0].name, "NVIDIA H200");
     assert_true(again.gpus[0].used_by_job && again.gpus[0].ratio_ns == 1e9 && again.device_open);
     assert_true(again.tree.processes == 5 && again.tree.most[AL_BOOK_KIND_WORKER] == 4);
