@@ -169,12 +169,14 @@ static void say_workers(const struct al_looks_told *t, const struct al_settings 
     char text[320], share[16];
     if (t->worker_samples < AL_LOOKS_LEAST)
         return;
+    bool line = say_line(t->worker, t->worker_line_ratio, t->worker_function_ratio, set->stacks_share_above, text, sizeof text);
+    if (line)
+        say_call(t->worker, text, sizeof text);
     if (t->worker_waits >= 0.5) {
         percent(t->worker_waits, share, sizeof share);
-        (void)snprintf(out + len, size - len, "; its %u DataLoader worker%s had nothing to do in %s of samples", t->workers, plural,
-                       share);
-    } else if (say_line(t->worker, t->worker_line_ratio, t->worker_function_ratio, set->stacks_share_above, text, sizeof text)) {
-        say_call(t->worker, text, sizeof text);
+        (void)snprintf(out + len, size - len, "; its %u DataLoader worker%s had nothing to do in %s of samples%s%s", t->workers, plural,
+                       share, line ? ", " : "", line ? text : "");
+    } else if (line) {
         (void)snprintf(out + len, size - len, "%s%s, in %u DataLoader worker%s", len ? "; " : "", text, t->workers, plural);
     }
 }

@@ -267,7 +267,6 @@ static void judge_health(const struct al_settings *set, const struct al_steps_vi
                      al_say_percent(set->training_healthy_communication_below).s, al_say_percent(v->utilization).s,
                      al_say_percent(data).s, al_say_percent(c.ratio).s);
         al_steps_say_preprocessing(v, data, ret->finding.message, sizeof ret->finding.message);
-        ret->look = v->live;
     }
 }
 
@@ -286,6 +285,7 @@ uint32_t al_steps_judge(const struct al_settings *set, const struct al_steps_vie
     found = false;
     for (uint32_t i = 0; i < count; i++)
         found |= ret[i].verdict == AL_VERDICT_FINDING && ret[i].finding.level != AL_LEVEL_INFO;
-    judge_health(set, v, found, &ret[count++]);
+    judge_health(set, v, found, &ret[count]);
+    ret[count++].look |= v->live && al_steps_wants_look(set, v);
     return count;
 }

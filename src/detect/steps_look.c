@@ -65,6 +65,29 @@ void al_steps_look(const struct al_settings *set, const struct al_steps_view *v,
     al_steps_number(ret, al_look_metric_table[AL_LOOK_SAMPLES].name, told.samples, AL_UNIT_COUNT, "stacks");
 }
 
+bool al_steps_wants_look(const struct al_settings *set, const struct al_steps_view *v) {
+    struct al_steps_view all = *v;
+    uint64_t steps;
+    all.live = false;
+    double wall = al_steps_wall(&all, &steps), floor = set->training_healthy_utilization - set->training_healthy_margin;
+    if (!v->count || steps < (uint64_t)set->training_steps || wall / v->count < set->training_after)
+        return false;
+    if (v->utilization_known && v->utilization < floor)
+        return true;
+    const struct {
+        int part;
+        double limit;
+    } parts[] = {{AL_IN_DATA, set->training_data_above}, {AL_IN_COMMUNICATION, set->training_communication_above},
+                 {AL_IN_SAVE, set->training_save_above}, {AL_IN_LOG, set->training_log_above},
+                 {AL_PART_BETWEEN, set->training_between_above}, {AL_IN_OTHER, set->training_other_above}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        double share;
+        if (al_steps_share(&all, parts[i].part, false, &share) && share > parts[i].limit)
+            return true;
+    }
+    return false;
+}
+
 void al_steps_say_preprocessing(const struct al_steps_view *v, double marked, char *out, size_t size) {
     struct al_looks_told told;
     size_t len = strlen(out);

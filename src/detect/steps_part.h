@@ -20,6 +20,9 @@ double al_steps_wall(const struct al_steps_view *v, uint64_t *ret_steps);
 
 // What a look at the stacks tells of a finding's part of the time, where it has seen that part; and that one is wanted.
 void al_steps_look(const struct al_settings *set, const struct al_steps_view *v, struct al_steps_verdict *ret);
+// Whether the job so far is slow enough for its stacks to be worth a look while it runs: also where its last steps are too
+// short to be judged.
+bool al_steps_wants_look(const struct al_settings *set, const struct al_steps_view *v);
 // Appends both numbers where more samples are at the loader than the marks' share of waiting explains.
 void al_steps_say_preprocessing(const struct al_steps_view *v, double marked, char *out, size_t size);
 
