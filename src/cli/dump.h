@@ -59,6 +59,7 @@ struct al_dump_member { // a process, sampled twice
     struct al_stack *stack;
     struct al_stack_error error;
     int result;
+    bool peer;                     // of the processes that are compared where none is known as a rank
     bool told;                     // an error of it is worth a word
     struct al_stack_thread *first; // threads of the earlier sample, with frames of their own
     size_t first_count;
@@ -78,6 +79,7 @@ struct al_dump_job {
     struct al_dump_absent *absent; // ranks that should run on this host and do not
     uint32_t absent_count;
     int32_t world;      // -1 not known
+    bool peers;         // no rank is known: processes side by side are compared instead
     double apart;       // seconds between the samples
     int64_t at_ns;      // monotonic, of the later ones
     struct al_rank *board; // of all alula runs
@@ -89,7 +91,7 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
                      struct al_stack_error *error);
 void al_dump_job_free(struct al_dump_job *j);
 static inline bool al_dump_is_rank(const struct al_dump_member *m) {
-    return m->dump.process->role == AL_ROLE_RANK;
+    return m->peer || m->dump.process->role == AL_ROLE_RANK;
 }
 // What its ranks do differently, as text or as one JSON object. AL_E_NOMEM.
 int al_dump_differences(struct al_buf *b, const struct al_dump_job *j, bool json);

@@ -160,6 +160,34 @@ static int sample_all(struct al_dump_job *j, const struct al_stack_settings *set
     return result;
 }
 
+// --- processes that are no ranks ---
+
+static bool may_be_peer(const struct al_dump_member *m) {
+    const struct al_stacks_process *p = m->dump.process;
+    return !m->result && p->role != AL_ROLE_WORKER && p->role != AL_ROLE_LAUNCHER && !strstr(p->command, "resource_tracker") &&
+           !strstr(p->command, "multiprocessing.forkserver");
+}
+
+// Engines, or the most children that one process has: ranks that a program makes itself have RANK from within alone.
+static void find_peers(struct al_dump_job *j) {
+    uint32_t most = 1;
+    pid_t parent = 0;
+    for (uint32_t i = 0; i < j->count; i++) {
+        uint32_t same = 0;
+        if (j->members[i].dump.process->role == AL_ROLE_RANK)
+            return;
+        for (uint32_t k = 0; k < j->count; k++)
+            same += may_be_peer(&j->members[k]) && j->members[k].dump.process->parent == j->members[i].dump.process->parent;
+        if (may_be_peer(&j->members[i]) && same > most) {
+            most = same;
+            parent = j->members[i].dump.process->parent;
+        }
+    }
+    j->peers = most > 1;
+    for (uint32_t i = 0; i < j->count; i++)
+        j->members[i].peer = j->peers && may_be_peer(&j->members[i]) && j->members[i].dump.process->parent == parent;
+}
+
 // --- who is missing ---
 
 // LOCAL_WORLD_SIZE of the environment that it was started with; 0 not known.
@@ -265,6 +293,8 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
     int64_t began = al_monotonic_ns();
     if (!result)
         result = sample_all(j, settings, true);
+    if (!result)
+        find_peers(j);
     for (int64_t until = al_monotonic_ns() + APART_NS; !result && al_monotonic_ns() < until;)
         if (!al_clock_sleep_until(&clock, until))
             break; // a signal

@@ -37,6 +37,10 @@ static enum al_differ_doing doing_of(const struct al_differ_view *v, const struc
     return doing;
 }
 
+static const char *noun(const struct al_dump_job *j, bool many) {
+    return j->peers ? many ? "processes" : "process" : many ? "ranks" : "rank";
+}
+
 static void file_words(struct al_buf *b, const struct al_differ_frame *f) {
     const char *name;
     (void)al_differ_file(f->file, &name);
@@ -53,7 +57,7 @@ static void rank_list(struct al_buf *b, const struct al_differ_view *v, const st
             k++;
         al_buf_str(b, i ? ", " : "");
         if (from < 0)
-            al_buf_printf(b, "process %d", (int)member_of(v, g, i)->member->dump.process->pid);
+            al_buf_printf(b, "%d", (int)member_of(v, g, i)->member->dump.process->pid);
         else if (k - i > 1)
             al_buf_printf(b, "%d%s%d", (int)from, k - i > 2 ? "-" : ", ", (int)from + (int)(k - i) - 1);
         else
@@ -73,9 +77,9 @@ static void subject(struct al_buf *b, const struct al_dump_differ *a, const stru
     if (g->count == 1) {
         one_rank(b, member_of(v, g, 0)->member->dump.process);
     } else if (g->count == a->count) {
-        al_buf_printf(b, "all %u ranks", a->count);
+        al_buf_printf(b, "all %u %s", a->count, noun(a->job, true));
     } else {
-        al_buf_printf(b, "%u of %u ranks (", g->count, a->count);
+        al_buf_printf(b, "%u of %u %s (", g->count, a->count, noun(a->job, true));
         rank_list(b, v, g);
         al_buf_char(b, ')');
     }
@@ -181,14 +185,15 @@ static void say_meaning(struct al_buf *b, const struct al_dump_differ *a) {
     for (uint32_t i = 0; i < a->main.count; i++)
         moving += a->main.ranks[i].has && a->main.ranks[i].stack.moves;
     if (moving == d->counted && moving > 1 && d->group_count > 1)
-        al_buf_printf(b, "all %u ranks move: none stood still for %.1f s\n", moving, a->job->apart);
+        al_buf_printf(b, "all %u %s move: none stood still for %.1f s\n", moving, noun(a->job, true), a->job->apart);
     if (d->group_count < 2 || !collectives || moving == d->counted)
         return;
     if (collectives == d->group_count) {
-        al_buf_str(b, "the ranks are in collectives that were called from different places: they may wait for each other\n");
+        al_buf_printf(b, "the %s are in collectives that were called from different places: they may wait for each other\n",
+                      noun(a->job, true));
     } else if (al_differ_odd(d) && in_collective(&d->groups[0]) && collectives == 1) {
         uint32_t odd = d->counted - d->groups[0].count;
-        al_buf_str(b, odd > 1 ? "ranks " : "rank ");
+        al_buf_printf(b, "%s ", noun(a->job, odd > 1));
         for (uint32_t i = 1; i < d->group_count; i++) {
             al_buf_str(b, i > 1 ? ", " : "");
             rank_list(b, &a->main, &d->groups[i]);
@@ -284,6 +289,8 @@ static void say_all(struct al_buf *b, const struct al_dump_differ *a) {
     const struct al_differ *d = &a->main.d;
     if (!a->count)
         al_buf_str(b, "no rank is known among these processes (RANK is not in their environment): nothing to compare\n");
+    else if (a->job->peers)
+        al_buf_str(b, "no rank is known here (RANK is not in their environment): processes side by side are compared\n");
     for (uint32_t i = 0; i < d->group_count; i++) {
         const struct al_differ_group *g = &d->groups[i];
         say_group(b, a, &a->main, g);
@@ -328,7 +335,7 @@ static void tree(struct al_buf *b, const struct al_dump_differ *a) {
 }
 
 static void as_text(struct al_buf *b, const struct al_dump_differ *a) {
-    al_buf_printf(b, "%u rank%s%s, two samples %.1f s apart\n", a->count, a->count == 1 ? "" : "s",
+    al_buf_printf(b, "%u %s%s, two samples %.1f s apart\n", a->count, noun(a->job, a->count != 1),
                   a->main.d.group_count > 1 ? " that differ" : a->count > 1 && a->main.d.counted == a->count ? ", all the same" : "",
                   a->job->apart);
     say_all(b, a);

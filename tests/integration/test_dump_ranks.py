@@ -196,6 +196,37 @@ def test_a_program_without_ranks(alula, tmp_path):
     assert got.returncode == 0 and "no rank is known" in got.stdout and f"process {process.pid}" in got.stdout
 
 
+def test_ranks_that_a_program_makes_itself(alula, tmp_path):
+    """As torch.multiprocessing.spawn: RANK is set from within, which is not to be seen."""
+    program = tmp_path / "program.py"
+    program.write_text("""
+import multiprocessing, time
+def wait():
+    time.sleep(1000)
+def work(i, ready):
+    ready.put(i)
+    if i == 2:
+        time.sleep(1000)
+    wait()
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ready = context.Queue()
+    all = [context.Process(target=work, args=(i, ready), daemon=True) for i in range(4)]
+    for p in all:
+        p.start()
+    for p in all:
+        ready.get()
+    print(flush=True)
+    input()
+""")
+    with running(sys.executable, program) as process:
+        found = settled(alula, lambda d: sorted(len(g["pids"]) for g in d["groups"]) == [1, 3], process.pid)
+        text = alula("dump", "--all-ranks", "--brief", process.pid).stdout
+    told = [(len(g["pids"]), g["in"]["function"], g["odd"]) for g in found["differences"]["groups"]]
+    assert told == [(3, "wait", False), (1, "work", True)]
+    assert "no rank is known here" in text and "3 of 4 processes (" in text
+
+
 STEPS = """
 import os, time
 import torch
@@ -306,8 +337,8 @@ def test_ranks_in_a_pid_namespace(alula, tmp_path):
         subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("unshare makes no pid namespace here")
-    with running("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, launcher, 3, free_port(), program, "1=load",
-                 lines=4) as process:
+    with running("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, launcher, 3, free_port(), program,
+                 "1=load", lines=4) as process:
         found = settled(alula, lambda d: len(d["groups"]) == 2, process.pid)
     assert groups(found) == [([0, 2], "wait", False), ([1], "load", True)]
     assert all(r["pid"] > 10 for r in found["differences"]["ranks"]) and found["differences"]["missing"] == []
