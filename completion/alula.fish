@@ -84,7 +84,8 @@ complete -c alula -n '__alula_is profile' -l nonblocking
 complete -c alula -n '__alula_is profile' -s o -l output -r -F
 complete -c alula -n '__alula_is stacks profile' -s d -l duration -x
 complete -c alula -n '__alula_is stacks profile' -s r -l rate -x
-complete -c alula -n '__alula_is profile' -s f -l format -x -a 'speedscope folded pprof chrome alula'
+complete -c alula -n '__alula_is profile' -s f -l format -x -a 'flamegraph svg speedscope folded pprof chrome alula'
+complete -c alula -n '__alula_is profile' -l nolineno
 complete -c alula -n '__alula_is stacks profile' -s g -l gil
 complete -c alula -n '__alula_is stacks profile' -s i -l idle
 complete -c alula -n '__alula_is stacks profile' -s t -l threads

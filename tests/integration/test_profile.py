@@ -67,6 +67,14 @@ def profiled(alula, *args, status=0):
     return got.stderr
 
 
+def timed(alula, program, out, *args):
+    """Profiles a program to its end. Its pid, and the share of its time in seventy() by its own clock."""
+    program.write_text(TIMED.replace("took = [0, 0]", "took = [0, 0]\nprint(flush=True)"))
+    with running(sys.executable, program, 3) as process:
+        profiled(alula, process.pid, "-o", out, "-d", "60s", "--rate", "200", *args)
+        return process.pid, float(process.stdout.readline())
+
+
 def folded(path):
     """[(frames, count)]"""
     lines = [line.rpartition(" ") for line in pathlib.Path(path).read_text().rstrip("\n").split("\n")]
@@ -200,20 +208,19 @@ def test_speedscope_keeps_its_rules(alula, program, tmp_path):
     assert [names[frame] for frame in second["samples"][0]][-1] == "sleeps"
     seventy = sum(weight for sample, weight in zip(first["samples"], first["weights"], strict=True)
                   if "seventy" in [names[frame] for frame in sample])
-    assert seventy / first["endValue"] == pytest.approx(0.7, abs=0.1)
+    assert seventy / first["endValue"] == pytest.approx(0.7, abs=0.2)
     assert [names[frame] for frame in first["samples"][0]][0] == "<module>"  # the root comes first
 
 
 def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
     out = tmp_path / "out.pb.gz"
     before = time.time_ns()
-    with running(sys.executable, program, 60, patience=0) as process:
-        profiled(alula, process.pid, "-o", out, "-d", "2s", "--idle", "--rate", "200")
+    pid, truth = timed(alula, program, out, "--idle")
     profile = read_pprof(out)
     text = profile.string_table
     assert text[0] == "" and [(text[t.type], text[t.unit]) for t in profile.sample_type] == [("samples", "count"), ("wall", "nanoseconds")]
     assert profile.period == 5_000_000 and text[profile.period_type.type] == "wall" == text[profile.default_sample_type]
-    assert before <= profile.time_nanos <= time.time_ns() and 1.9e9 < profile.duration_nanos < 10e9
+    assert before <= profile.time_nanos <= time.time_ns() and 1e9 < profile.duration_nanos < 60e9
     assert [text[comment] for comment in profile.comment][0].startswith("alula ") and str(program) in text[profile.comment[1]]
     locations, functions = {l.id: l for l in profile.location}, {f.id: f for f in profile.function}
     assert len(locations) == len(profile.location) and len(functions) == len(profile.function)
@@ -221,13 +228,15 @@ def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
     for sample in profile.sample:
         names = [text[functions[locations[i].line[0].function_id].name] for i in sample.location_id]
         labels = {text[label.key]: text[label.str] for label in sample.label}
-        assert sample.value[1] == sample.value[0] * profile.period and labels["pid"] == str(process.pid)
+        assert sample.value[1] == sample.value[0] * profile.period and labels["pid"] == str(pid)
+        if names[0].startswith("["):
+            continue  # moved while it was read
         if labels["thread"] == "sleeper":
             assert names[0] == "sleeps" and labels["state"] == "idle" and labels["thread_id"] != labels["pid"]
         else:
             assert names[-1] == "<module>" and labels["thread"] == "MainThread" and labels["thread_id"] == labels["pid"]
             counts.update(dict.fromkeys(names, sample.value[0]))
-    assert counts["seventy"] / counts["<module>"] == pytest.approx(0.7, abs=0.15)
+    assert counts["seventy"] / counts["<module>"] == pytest.approx(truth, abs=0.08)
     seventy, = [f for f in profile.function if text[f.name] == "seventy"]
     assert text[seventy.filename] == str(program) and seventy.start_line == line_of(program, "def seventy")
     assert line_of(program, "spin(0.0091)") in [l.line[0].line for l in profile.location if l.line[0].function_id == seventy.id]
@@ -235,17 +244,16 @@ def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
 
 def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_path):
     out = tmp_path / "out.trace.json"
-    with running(sys.executable, program, 60, patience=0) as process:
-        profiled(alula, process.pid, "-o", out, "-d", "2s", "--idle", "--rate", "200")
+    pid, truth = timed(alula, program, out, "--idle")
     events = json.loads(out.read_text())["traceEvents"]
     names = {(e["name"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M"}
     tids = {name: tid for (kind, tid), name in names.items() if kind == "thread_name"}
-    assert set(tids) == {"MainThread", "sleeper"} and names["process_name", 0] == f"process {process.pid}"
+    assert set(tids) == {"MainThread", "sleeper"} and names["process_name", 0] == f"process {pid}"
     lasted, open_spans, last = collections.Counter(), collections.defaultdict(list), collections.Counter()
     for event in events:
         if event["ph"] == "M":
             continue
-        assert event["pid"] == process.pid and event["ts"] >= last[event["tid"]]
+        assert event["pid"] == pid and event["ts"] >= last[event["tid"]]
         last[event["tid"]] = event["ts"]
         if event["ph"] == "B":
             open_spans[event["tid"]].append(event)
@@ -254,7 +262,7 @@ def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_p
             lasted[event["tid"], begun["name"]] += event["ts"] - begun["ts"]
     assert not any(open_spans.values())
     main = tids["MainThread"]
-    assert lasted[main, "seventy"] / (lasted[main, "seventy"] + lasted[main, "thirty"]) == pytest.approx(0.7, abs=0.15)
+    assert lasted[main, "seventy"] / (lasted[main, "seventy"] + lasted[main, "thirty"]) == pytest.approx(truth, abs=0.08)
     assert lasted[tids["sleeper"], "sleeps"] > 1e6
     seventy = next(e for e in events if e["ph"] == "B" and e["name"] == "seventy")
     assert seventy["args"] == {"file": str(program), "line": line_of(program, "spin(0.0091)")} and seventy["cat"] == "python"
@@ -263,12 +271,11 @@ def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_p
 @pytest.mark.parametrize("ending", ["html", "svg"])
 def test_a_flame_graph_is_one_file(alula, program, tmp_path, ending):
     out = tmp_path / f"out.{ending}"
-    with running(sys.executable, program, 60, patience=0) as process:
-        profiled(alula, process.pid, "-o", out, "-d", "2s", "--rate", "200")
+    pid, truth = timed(alula, program, out)
     data, text = page_data(out), out.read_text()
-    assert page_shares(data)["seventy"] == pytest.approx(0.7, abs=0.15)
+    assert page_shares(data)["seventy"] == pytest.approx(truth, abs=0.08)
     about = data["about"]
-    assert about["pid"] == process.pid and about["rate"] == 200 and str(program) in about["command"] and about["exporter"].startswith("alula ")
+    assert about["pid"] == pid and about["rate"] == 200 and str(program) in about["command"] and about["exporter"].startswith("alula ")
     assert about["stacks"] > 0 and about["every"] == 1 and about["rare"] == 0 and not about["idle"]
     assert set(re.findall(r"https?://[^\s\"'<]+", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}  # names, not loaded
     assert not re.search(r"\b(src|href)=\"(?!data:)", text)
@@ -278,7 +285,7 @@ def test_a_flame_graph_is_one_file(alula, program, tmp_path, ending):
     width = collections.Counter()
     for box in boxes:
         width[box[0].text.split(" (")[0]] += float(box[1].get("width"))
-    assert width["seventy"] / width["<module>"] == pytest.approx(0.7, abs=0.15)
+    assert width["seventy"] / width["<module>"] == pytest.approx(truth, abs=0.08)
 
 
 HOSTILE = """
