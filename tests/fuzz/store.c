@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs that begin with an m are a row of marks, other odd ones a chunk's bytes; even ones are patches (offset, length, bytes) on a small sound recording, which is then
+// Inputs that begin with an m are a row of marks, those with an r the runs of a profile's thread, other odd ones a chunk's bytes; even ones are patches (offset, length, bytes) on a small sound recording, which is then
 // read from end to end. Whatever comes out, nothing is read or written where it must not be.
 #include <fcntl.h>
 #include <stdint.h>
@@ -12,8 +12,40 @@
 #include "base/str.h"
 #include "store/db.h"
 #include "store/marks.h"
+#include "store/profiles.h"
+#include "store/runs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+static void give_frame(void *user, uint32_t i, struct al_store_frame *ret)
+{
+    (void)user;
+    *ret = (struct al_store_frame){"f", "/w/f.py", "", (int32_t)i, 1, 0};
+}
+
+static void give_stack(void *user, uint32_t i, struct al_store_stack *ret)
+{
+    (void)user;
+    *ret = (struct al_store_stack){i ? i - 1 : AL_STORE_NO_STACK, i, i};
+}
+
+static int give_track(void *user, uint32_t i, struct al_store_track *ret, struct al_store_run **ret_free)
+{
+    static const struct al_store_run some[] = {{2, 0, 3, 0}, {1, 5, 1, 1}};
+    (void)user, (void)i;
+    *ret = (struct al_store_track){"p", "t", 7, 7, -1, some, 2};
+    *ret_free = NULL;
+    return 0;
+}
+
+static void add_profile(void)
+{
+    const struct al_store_profile p = {.rate = 100, .seconds = 1, .name = "n", .command = "c", .version = "v"};
+    const struct al_store_profile_parts parts = {3, 3, 1, give_frame, give_stack, give_track, NULL};
+    struct al_store_error e = {{0}};
+    int64_t id;
+    check(al_store_add_profile(path, &p, &parts, &id, &e) == 0);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static char path[64];
@@ -77,7 +109,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         struct al_finding f = {.rule = "memory", .key = "memory/GPU-1", .title = "t", .evidence_count = 1};
         check(sink->ops->tick(sink, s) == 0 && (i % 40 || sink->ops->finding(sink, s, &f) == 0));
     }
-    check(al_store_close(sink, &e) == 0 && al_fs_slurp(path, 16U << 20, &whole, &whole_len) == 0);
+    check(al_store_close(sink, &e) == 0);
+    add_profile();
+    check(al_fs_slurp(path, 16U << 20, &whole, &whole_len) == 0);
     al_snapshot_free(s);
     static const uint16_t codes[2][4] = {{1, 17, 2, 1}, {1, 4, 2, 33}};
     check(al_layouts_add(&layouts, 1, AL_STORE_GPU, codes[0], 4) == 0);
@@ -121,6 +155,23 @@ static void marks(const uint8_t *data, size_t size)
     al_buf_free(&b);
 }
 
+static void runs(const uint8_t *data, size_t size)
+{
+    struct al_store_run *list = NULL, *again = NULL;
+    struct al_buf b = AL_BUF_INIT;
+    uint32_t count = 0, stacks = size ? data[0] * 256U + 1 : 1;
+    if (!size || al_runs_decode(data + 1, size - 1, stacks, &list, &count) != 0)
+        return;
+    check(al_runs_encode(list, count, &b) == 0);
+    check(al_runs_decode((const uint8_t *)b.data, b.len, stacks, &again, &count) == 0);
+    for (uint32_t i = 0; i < count; i++)
+        check(list[i].stack < stacks && list[i].count && list[i].stack == again[i].stack && list[i].tick == again[i].tick &&
+              list[i].count == again[i].count && list[i].state == again[i].state);
+    free(list);
+    free(again);
+    al_buf_free(&b);
+}
+
 static int on_mark(void *user, const struct al_store_process *who, const struct al_mark *mark, const char *text, size_t len)
 {
     (void)user, (void)who;
@@ -137,6 +188,41 @@ static int on_entity(void *user, int64_t first_ns, const void *what)
 {
     (void)user, (void)first_ns;
     return what ? 0 : -1;
+}
+
+struct told {
+    uint32_t frames, stacks;
+};
+
+static int on_frame(void *user, const struct al_store_frame *f)
+{
+    ((struct told *)user)->frames++;
+    return strlen(f->name) + strlen(f->file) + strlen(f->object) < 1U << 20 ? 0 : -1;
+}
+
+static int on_stack(void *user, const struct al_store_stack *s)
+{
+    struct told *t = user;
+    check(s->frame < t->frames && (s->parent == AL_STORE_NO_STACK || s->parent < t->stacks));
+    t->stacks++;
+    return 0;
+}
+
+static int on_track(void *user, const struct al_store_track *t)
+{
+    for (uint32_t i = 0; i < t->run_count; i++)
+        check(t->runs[i].stack < ((struct told *)user)->stacks && t->runs[i].count);
+    return 0;
+}
+
+static int on_profile(void *user, const struct al_store_profile *p)
+{
+    struct told t = {0};
+    struct al_store_error e = {{0}};
+    const struct al_store_profile_reader r = {on_frame, on_stack, on_track, &t};
+    check(p->rate > 0 && strlen(p->name) < 1U << 20);
+    (void)al_store_read_profile(user, p->id, &r, &e);
+    return 0;
 }
 
 static void read_all(void)
@@ -159,6 +245,7 @@ static void read_all(void)
         (void)al_store_processes(s, on_entity, NULL);
         (void)al_store_ranks(s, on_entity, NULL);
         (void)al_store_read_marks(s, on_mark, NULL);
+        (void)al_store_profiles(s, on_profile, s);
     }
     al_store_free(s);
     al_snapshot_free(snapshot);
@@ -191,6 +278,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size && data[0] == 'm')
         marks(data + 1, size - 1);
+    else if (size && data[0] == 'r')
+        runs(data + 1, size - 1);
     else if (size && data[0] & 1)
         chunk(data + 1, size - 1);
     else if (size)

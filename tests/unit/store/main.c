@@ -2,5 +2,5 @@
 #include "suites.h"
 
 int main(void) {
-    return test_column() + test_chunk() + test_file() + test_replay() + test_age() + test_marks();
+    return test_column() + test_chunk() + test_file() + test_replay() + test_age() + test_marks() + test_profiles();
 }

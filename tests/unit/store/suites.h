@@ -17,6 +17,7 @@ int test_file(void);
 int test_replay(void);
 int test_age(void);
 int test_marks(void);
+int test_profiles(void);
 
 // ---- made.c: sessions to record ----
 
