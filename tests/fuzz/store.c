@@ -16,6 +16,19 @@
 #include "store/runs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static char path[64];
+static char *whole;
+static size_t whole_len;
+static struct al_layouts layouts;
+
+static void check(bool right)
+{
+    if (!right)
+        abort();
+}
+
 static void give_frame(void *user, uint32_t i, struct al_store_frame *ret)
 {
     (void)user;
@@ -44,19 +57,6 @@ static void add_profile(void)
     struct al_store_error e = {{0}};
     int64_t id;
     check(al_store_add_profile(path, &p, &parts, &id, &e) == 0);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-
-static char path[64];
-static char *whole;
-static size_t whole_len;
-static struct al_layouts layouts;
-
-static void check(bool right)
-{
-    if (!right)
-        abort();
 }
 
 static void made_tick(struct al_snapshot *s, int i)
