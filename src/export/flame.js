@@ -62,8 +62,10 @@ const opt = { view: "graph", merge: "function", root: "top", start: "callers", c
 
 const wantedTracks = () => tracks.filter(t => opt.who === "all" || opt.who === "p" + t.pid || opt.who === "t" + t.index);
 const wantedState = state => opt.state === "all" || opt.state === String(state);
-const labels = () => opt.merge === "function" ? functions : frames;
-const labelOf = node => opt.merge === "function" ? functionOf[nodeFrame[node]] : nodeFrame[node];
+const labels = () => opt.merge === "line" ? frames : functions;
+const labelOf = node => opt.merge === "line" ? nodeFrame[node] : functionOf[nodeFrame[node]];
+// A function that calls itself directly can be one box.
+const folds = (label, above) => opt.merge === "folded" && label === above;
 
 // ---- boxes: of each view, parents before children, rows sorted from left to right ----------------------------------------
 function Boxes() {
@@ -100,6 +102,8 @@ function tree() {
   const t = { parent: [-1], label: [-1], depth: [0], self: [0], total: [0], states: [[0, 0, 0, 0]] };
   const index = new Map(), width = labels().length + 1, counts = ended();
   const child = (parent, label) => {
+    if (folds(label, t.label[parent]))
+      return parent;
     const key = parent * width + label;
     let at = index.get(key);
     if (at === undefined) {
@@ -151,8 +155,10 @@ function tree() {
         continue;
       add(0, i, false);
       for (let node = i, at = 0; node >= 0; node = nodeParent[node]) {
-        at = child(at, labelOf(node));
-        add(at, i, node === i);
+        const above = at;
+        at = child(above, labelOf(node));
+        if (at !== above)
+          add(at, i, node === i);
       }
     }
   }
@@ -216,7 +222,8 @@ function timeBoxes() {
         continue;
       path.length = 0;
       for (let at = node; at >= 0; at = nodeParent[at])
-        path.push(at);
+        if (nodeParent[at] < 0 || !folds(labelOf(at), labelOf(nodeParent[at])))
+          path.push(at);
       path.reverse();
       let same = 0;
       while (A.idle && until >= 0 && until < tick && !seen[until])
@@ -345,7 +352,7 @@ function threadChoices() {
 }
 
 const choices = {
-  merge: choice("merge", "a box is a", [["function", "function"], ["line", "line"]]),
+  merge: choice("merge", "a box is a", [["function", "function"], ["folded", "function, recursion as one"], ["line", "line"]]),
   start: choice("start", "from", [["callers", "callers to callees"], ["callees", "callees to callers"]]),
   root: choice("root", "root", [["top", "on top (icicle)"], ["bottom", "at the bottom (flame)"]]),
   colour: choice("colour", "colour by", [["kind", "kind of code"], ["state", "state"], ["file", "file"]]),

@@ -7,7 +7,8 @@
 #include "base/str.h"
 #include "export/flame.h"
 
-enum { WIDTH = 1200, ROW = 18, TOP = 56, BOXES_MOST = 3000, DEPTH_MOST = 400 };
+static const int WIDTH = 1200, ROW = 18, TOP = 56;
+enum { BOXES_MOST = 3000, DEPTH_MOST = 400 };
 #define LETTER 6.7 // a letter's width, of 11 px
 #define NARROWEST 0.6
 

@@ -234,9 +234,43 @@ def test_hostile_names_do_nothing(browser, alula_bin, tmp_path, ending):
         browser.errors.clear()
 
 
+def with_data(path, nodes, frames, runs):
+    """A page of alula's with other stacks in it, of one thread."""
+    data = test_profile.page_data(path)
+    data["files"] = ["", "/w/train.py"]
+    data["frames"] = [[name, 1, line, 1, 0, ""] for name, line in frames] + [["[rarer stacks]", 0, 0, 0, 2, ""]]
+    data["nodes"], data["tracks"] = nodes, [{**data["tracks"][0], "runs": runs}]
+    return re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + json.dumps(data) + m[2], path.read_text(), flags=re.DOTALL)
+
+
+def test_recursion_can_be_one_box(browser, profiles, tmp_path):
+    out, frames = tmp_path / "recursion.html", [("main", 9), ("walk", 1), ("walk", 2), ("leaf", 5)]
+    # main, walk 1, walk 2, walk 1, leaf: three samples; main, walk 1: one
+    out.write_text(with_data(profiles["html"], [0, 0, 1, 1, 2, 2, 3, 1, 4, 3], frames, [4, 0, 3, 1, 1, 3, 1, 1]))
+    browser.open(out)
+
+    def depth_of_leaf():
+        search(browser, "leaf")
+        browser.key("Enter")
+        depth = 0
+        while browser.text("#details .who b") != "all":
+            browser.key("ArrowUp")
+            depth += 1
+        return depth
+
+    assert depth_of_leaf() == 5
+    browser.choose("#choose-merge", "folded")
+    assert depth_of_leaf() == 3 and percent(search(browser, "walk")) == 1 and percent(search(browser, "leaf")) == 0.75
+    browser.choose("#choose-start", "callees")
+    assert percent(search(browser, "leaf")) == 0.75 and percent(search(browser, "walk")) == 1
+    browser.evaluate("document.activeElement.blur()")
+    browser.key("2")
+    assert percent(search(browser, "leaf")) == 0.75
+
+
 def stacks(path, many):
-    """A page of alula's with other data in it: `many` stacks of 12 frames, all of them different."""
-    nodes, known, runs, page = [], {}, [], path.read_text()
+    """`many` stacks of 12 frames, all of them different."""
+    nodes, known, runs = [], {}, []
     for i in range(many):
         parent = 0
         for depth in range(12):
@@ -246,11 +280,7 @@ def stacks(path, many):
                 known[key] = len(nodes) // 2
             parent = known[key]
         runs += [parent - 1, i, 1, 1]
-    data = test_profile.page_data(path)
-    data["files"] = ["", "/w/train.py"]
-    data["frames"] = [[f"function_{i}", 1, i, 1, 0, ""] for i in range(500)] + [["[rarer stacks]", 0, 0, 0, 2, ""]]
-    data["nodes"], data["tracks"] = nodes, [{**data["tracks"][0], "runs": runs}]
-    return re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + json.dumps(data) + m[2], page, flags=re.DOTALL)
+    return with_data(path, nodes, [(f"function_{i}", i) for i in range(500)], runs)
 
 
 def test_hundreds_of_thousands_of_stacks(browser, profiles, tmp_path):

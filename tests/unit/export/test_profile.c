@@ -177,6 +177,35 @@ static void chrome(void **state) {
     al_profile_free(p);
 }
 
+// Without their order, spans are still as long as they were seen.
+static void chrome_without_order(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_json_document d = {0};
+    struct al_profile *p = al_profile_new();
+    uint32_t one = stack_of(p, AL_PROFILE_NONE, "one", "", 0), two = stack_of(p, AL_PROFILE_NONE, "two", "", 0);
+    uint32_t track = track_of(p, 7, "t");
+    char spans[256];
+    size_t at;
+    p->run_most = 8;
+    for (uint32_t i = 0; i < 40; i++)
+        assert_int_equal(al_profile_add(p, track, i % 4 ? two : one, i, AL_PROFILE_GIL), 0);
+    double from[2] = {-1, -1}, until[2] = {0}, lasted[2] = {0};
+    assert_int_equal(al_chrome(&b, p, &about), 0);
+    assert_int_equal(al_json_parse(b.data, b.len, &d, &at), 0);
+    spans_of(&d, 7, spans, sizeof spans);
+    for (char *span = strtok(spans, " "); span; span = strtok(NULL, " ")) {
+        int which = span[0] == 't';
+        assert_int_equal(sscanf(span + 3, "@%lf-%lf", &from[which], &until[which]), 2);
+        lasted[which] += until[which] - from[which];
+    }
+    assert_true(lasted[0] > 99999 && lasted[0] < 100001 && lasted[1] > 299999 && lasted[1] < 300001);
+    assert_non_null(strstr(b.data, "\"order\":\"given up"));
+    al_json_free(&d);
+    al_buf_free(&b);
+    al_profile_free(p);
+}
+
 static void thinned(void **state) {
     (void)state;
     struct al_profile *p = al_profile_new();
@@ -228,6 +257,7 @@ int al_test_profile(void) {
         cmocka_unit_test(speedscope),                cmocka_unit_test(empty),
         cmocka_unit_test(order_is_given_up_for_memory_not_counts),
         cmocka_unit_test(chrome),
+        cmocka_unit_test(chrome_without_order),
         cmocka_unit_test(thinned),
         cmocka_unit_test(format_by_ending),
         cmocka_unit_test(pprof_of_nothing_is_a_file),
