@@ -13,6 +13,8 @@
 struct al_profile_thread {
     uint64_t id;
     pid_t tid;
+    struct al_stack_frame *last; // of its last sample, whose stack need not be looked up again: most threads sleep
+    uint32_t last_count, last_cap, last_stack;
     uint32_t seen; // samples, until it is named
     bool named;
     uint32_t track, root; // root: the stack of its process's and its own name; AL_PROFILE_NONE without

@@ -8,6 +8,7 @@
 
 #define LOOK_NS (2 * AL_NS_PER_S)       // how often new processes are looked for
 #define PEEK_NS (50 * AL_NS_PER_MS)     // and those that the main threads of a command start
+#define LAST_MOST 256u                  // frames of a stack that is kept to be recognised
 #define NAME_EVERY 8u                   // samples of a thread after which its name is looked at again,
 #define NAME_TIMES 64u                  // so often
 #define RETRY_NS (100 * AL_NS_PER_MS)   // a process that is being replaced by another program
@@ -43,6 +44,8 @@ static void close_stack(struct al_profile_target *t) {
     t->stack = NULL;
     t->sample = NULL;
     memset(t->known, 0xff, AL_PROFILE_KNOWN * sizeof *t->known); // numbers of code are the sampler's
+    for (uint32_t i = 0; i < t->thread_count; i++)
+        t->threads[i].last_count = 0;
 }
 
 // A command that was just started becomes Python at any moment.
@@ -219,12 +222,30 @@ static enum al_profile_state state_of(const struct al_stack_thread *thread) {
                                                : AL_PROFILE_RUNNING;
 }
 
-static int take_thread(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_thread *thread, size_t hint) {
-    if (thread->status == AL_STACK_LEFT_OUT || thread->status == AL_STACK_EMPTY)
-        return 0;
-    struct al_profile_thread *known = thread_of(p, t, thread, hint);
-    if (!known || keep_name(p, known, thread))
-        return AL_E_NOMEM;
+static bool same_as_last(const struct al_profile_thread *known, const struct al_stack_thread *thread) {
+    return thread->status == AL_STACK_OK && !thread->truncated && thread->count && known->last_count == thread->count &&
+           memcmp(known->last, thread->frames, thread->count * sizeof *known->last) == 0;
+}
+
+static void keep_last(struct al_profile_thread *known, const struct al_stack_thread *thread, uint32_t stack) {
+    known->last_count = 0;
+    if (thread->status != AL_STACK_OK || thread->truncated || thread->count > LAST_MOST)
+        return;
+    if (known->last_cap < thread->count) {
+        struct al_stack_frame *more = realloc(known->last, thread->count * sizeof *more);
+        if (!more)
+            return;
+        known->last = more;
+        known->last_cap = thread->count;
+    }
+    memcpy(known->last, thread->frames, thread->count * sizeof *known->last);
+    known->last_count = thread->count;
+    known->last_stack = stack;
+}
+
+// What it was met in, AL_PROFILE_NONE for nothing. AL_E_NOMEM.
+static int stack_of(struct al_profiling *p, struct al_profile_target *t, const struct al_profile_thread *known,
+                    const struct al_stack_thread *thread, uint32_t *ret) {
     uint32_t stack = known->root;
     if (thread->truncated && (stack = named(p, stack, "[too deep]")) == AL_PROFILE_NONE)
         return AL_E_NOMEM;
@@ -238,6 +259,22 @@ static int take_thread(struct al_profiling *p, struct al_profile_target *t, cons
     const char *missing = thread->status == AL_STACK_UNSTABLE ? "[moved while it was read]" : "[not readable]";
     if (thread->status != AL_STACK_OK && (stack = named(p, stack, missing)) == AL_PROFILE_NONE)
         return AL_E_NOMEM;
+    *ret = stack;
+    return 0;
+}
+
+static int take_thread(struct al_profiling *p, struct al_profile_target *t, const struct al_stack_thread *thread, size_t hint) {
+    if (thread->status == AL_STACK_LEFT_OUT || thread->status == AL_STACK_EMPTY)
+        return 0;
+    struct al_profile_thread *known = thread_of(p, t, thread, hint);
+    if (!known || keep_name(p, known, thread))
+        return AL_E_NOMEM;
+    uint32_t stack = known->last_stack;
+    if (!same_as_last(known, thread)) {
+        if (stack_of(p, t, known, thread, &stack))
+            return AL_E_NOMEM;
+        keep_last(known, thread, stack);
+    }
     if (stack == AL_PROFILE_NONE)
         return 0;
     return p->add ? p->add(p, t, thread, known->track, stack)
@@ -358,6 +395,12 @@ int al_profiling_sample(struct al_profiling *p) {
     return result;
 }
 
+static void free_threads(struct al_profile_target *t) {
+    for (uint32_t i = 0; i < t->thread_count; i++)
+        free(t->threads[i].last);
+    t->thread_count = 0;
+}
+
 int al_profiling_forget(struct al_profiling *p) {
     struct al_profile *fresh = al_profile_new();
     if (!fresh)
@@ -365,7 +408,7 @@ int al_profiling_forget(struct al_profiling *p) {
     al_profile_free(p->profile);
     p->profile = fresh;
     for (uint32_t i = 0; i < p->target_count; i++) {
-        p->targets[i]->thread_count = 0;
+        free_threads(p->targets[i]);
         memset(p->targets[i]->known, 0xff, AL_PROFILE_KNOWN * sizeof *p->targets[i]->known);
     }
     return 0;
@@ -387,6 +430,7 @@ void al_profiling_close(struct al_profiling *p) {
     for (uint32_t i = 0; i < p->target_count; i++) {
         al_profiling_native_close(p->targets[i]);
         al_stack_free(p->targets[i]->stack);
+        free_threads(p->targets[i]);
         free(p->targets[i]->threads);
         free(p->targets[i]->known);
         free(p->targets[i]);

@@ -9,6 +9,7 @@
 
 #define CELLS_MOST (1u << 20)  // 48 MiB
 #define NODES_MOST (4u << 20)  // of the profile
+#define THREADS_MOST 50000u
 #define INDEX_FIRST 1024u
 #define PROCESSES_MOST 4096u
 
@@ -195,5 +196,5 @@ int al_hot_add(struct al_hot *h, uint32_t track, uint32_t stack, unsigned state)
 }
 
 bool al_hot_full(const struct al_hot *h, const struct al_profile *p) {
-    return h->cell_count > CELLS_MOST || p->node_count > NODES_MOST;
+    return h->cell_count > CELLS_MOST || h->thread_count > THREADS_MOST || p->node_count > NODES_MOST;
 }
