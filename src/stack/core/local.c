@@ -97,6 +97,9 @@ int al_local_init(struct al_local *ret, al_local_symbol_fn *symbol) {
     al_local_use(ret, &layout, version, (uint64_t)(uintptr_t)runtime);
     ret->code_type = (uint64_t)(uintptr_t)symbol("PyCode_Type");
     *(void **)(&ret->own_thread) = symbol("PyGILState_GetThisThreadState");
+    uint64_t first;
+    if (!al_memory_u64(&ret->guarded, ret->runtime, &first))
+        return AL_E_DENIED;
     int up = al_runtime_check(&ret->guarded, &layout, ret->runtime);
     return up > 0 ? 0 : up < 0 ? AL_E_AGAIN : AL_E_UNSUPPORTED;
 }

@@ -43,7 +43,8 @@ struct al_local_stack {
 typedef void *al_local_symbol_fn(const char *name); // as dlsym(RTLD_DEFAULT, name)
 
 // Finds the interpreter by the names that it exports. AL_E_NOENT: none does (one that is embedded without exports, or loaded
-// out of sight: al_local_use), AL_E_AGAIN: it is not up yet, AL_E_UNSUPPORTED: one that alula does not know.
+// out of sight: al_local_use), AL_E_AGAIN: it is not up yet, AL_E_UNSUPPORTED: one that alula does not know, AL_E_DENIED: a
+// seccomp filter forbids process_vm_readv.
 int al_local_init(struct al_local *ret, al_local_symbol_fn *symbol);
 // The same for one that was found otherwise (al_find_python).
 void al_local_use(struct al_local *ret, const struct al_layout *layout, uint32_t version, uint64_t runtime);

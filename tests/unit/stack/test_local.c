@@ -3,8 +3,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -144,6 +151,32 @@ static void what_is_not_there_or_not_known(void **state) {
     memset(fake_runtime, 0, sizeof fake_runtime);
 }
 
+// As old container runtimes forbid it.
+static void a_forbidden_call_is_told(void **state) {
+    (void)state;
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    struct al_local l;
+    fake_version = 0x030c01f0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+            _exit(77);
+        _exit(al_local_init(&l, some) == AL_E_DENIED ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int al_test_local(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_is_read_by_blocks),
@@ -151,6 +184,7 @@ int al_test_local(void) {
         cmocka_unit_test(damage_ends),
         cmocka_unit_test(own_memory),
         cmocka_unit_test(what_is_not_there_or_not_known),
+        cmocka_unit_test(a_forbidden_call_is_told),
     };
     return cmocka_run_group_tests_name("stack/local", tests, NULL, NULL);
 }
