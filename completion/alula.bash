@@ -4,19 +4,19 @@
 _alula_options() {
     local common="--source --gpu --speed --start --end --config --no-cmdline --no-color --color --help"
     case $1 in
-    top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval $common" ;;
-    watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval $common" ;;
+    top) echo "--once --size --for --filter --sort --flat --pcie --ascii --utf8 --no-mouse --keys --interval --no-stacks $common" ;;
+    watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval --no-stacks $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
     dump) echo "-p --pid -s --subprocesses -l --locals --tree --all-ranks --brief -n --native --native-all --blocking --nonblocking --json --depth --no-cmdline --help" ;;
     stacks) echo "-p --pid -s --subprocesses --tree -i --idle -g --gil -l --lines -t --threads --thread --filter --sort --window -w --whole -r --rate -d --duration --once --rows --json --ascii --no-color --no-cmdline --help" ;;
     profile) echo "-o --output -d --duration -r --rate -f --format -g --gil -i --idle -s --subprocesses --tree -t --threads -F --function --nolineno -n --native --native-all --blocking --nonblocking -p --pid --from --list --id --no-record --no-cmdline --quiet --help" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
-    run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
-    attach) echo "--for --wait --tree --output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-color --color --help" ;;
+    run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-stacks --no-color --color --help" ;;
+    attach) echo "--for --wait --tree --output-dir --log-every --tensorboard --record --no-record --fail-on --model-size --empty-cache-above --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-stacks --no-color --color --help" ;;
     report) echo "--json --verbose --config --help" ;;
     compare) echo "--json --help" ;;
     serve) echo "--listen --dcgm-names --max-processes --pod-resources --insecure-listen --interval $common" ;;
-    record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval $common" ;;
+    record) echo "-o --output --force --for --keep --plain --full --coarse --no-wal --quiet --interval --no-stacks $common" ;;
     replay) echo "--speed --start --end --json --quiet --fail-on --summary --help" ;;
     export) echo "--format -o --output --force --from --to --gpu --ranks --redact --help" ;;
     info) echo "--json --help" ;;

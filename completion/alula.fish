@@ -64,6 +64,7 @@ complete -c alula -n '__alula_is watch run attach profile record replay' -l quie
 complete -c alula -n '__alula_is watch run attach report' -l verbose
 complete -c alula -n '__alula_is watch replay' -l summary
 complete -c alula -n '__alula_is watch' -l pcie
+complete -c alula -n '__alula_is top watch record run attach' -l no-stacks
 complete -c alula -n '__alula_is watch' -l record-scenario -r -F
 
 complete -c alula -n '__alula_is ps' -s a -l all

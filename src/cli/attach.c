@@ -47,6 +47,7 @@ static const char help[] =
     "  --gpu LIST          only these GPUs: index, UUID or PCI id, separated by commas\n"
     "  --config FILE       settings (YAML; see section training of alula check-config --print)\n"
     "  --no-cmdline        never keep command lines\n"
+    "  --no-stacks         never look at the Python stacks of ranks that wait (they are not stopped by it)\n"
     "  --no-color, --color colours off or on; default: on a terminal without NO_COLOR\n"
     "  --help              this text\n"
     "\nExamples:\n"

@@ -21,6 +21,7 @@ struct al_cli_options {
     int64_t interval_ns;  // --interval; 0: the config's or 500 ms
     double speed;         // --speed of a scenario; 1 real time, 0 as fast as possible; < 0 not given
     bool no_color, force_color, no_cmdline;
+    bool no_stacks;       // --no-stacks, of those commands that take it
     const char *start, *end; // --start, --end of a recording
     bool without_device;  // go on with the host alone where no driver answers
     bool windows;         // keep sliding windows (sampling.window long)
@@ -35,6 +36,7 @@ enum {
     AL_OPT_NO_COLOR,
     AL_OPT_COLOR,
     AL_OPT_NO_CMDLINE,
+    AL_OPT_NO_STACKS,
     AL_OPT_CONFIG,
     AL_OPT_SPEED,
     AL_OPT_START,

@@ -73,6 +73,7 @@ int al_cli_common(struct al_cli_options *o, int option, const char *argument) {
     case AL_OPT_NO_COLOR: o->no_color = true; return 0;
     case AL_OPT_COLOR: o->force_color = true; return 0;
     case AL_OPT_NO_CMDLINE: o->no_cmdline = true; return 0;
+    case AL_OPT_NO_STACKS: o->no_stacks = true; return 0;
     case AL_OPT_CONFIG: o->config = argument; return 0;
     case AL_OPT_SPEED:
         if (!al_str_double(argument, &o->speed) || o->speed < 0 || o->speed > 1e6)

@@ -37,6 +37,7 @@ static const char help[] =
     "  --full TIME         every tick for this long (default 24h); then 10 s with mean, minimum and maximum\n"
     "  --coarse TIME       10 s until this age (default 7d); then 1 min\n"
     "  --no-wal            lock the file for good instead of a -wal file beside it (done by itself on NFS, Lustre ...)\n"
+    "  --no-stacks         never look at the Python stacks of processes whose GPU idles (they are not stopped by it)\n"
     "  --quiet             no progress line\n\n";
 
 static const char examples[] =
@@ -105,6 +106,7 @@ static const struct option long_options[] = {
     {"coarse", required_argument, NULL, OPT_COARSE},
     {"no-wal", no_argument, NULL, OPT_NO_WAL},
     {"quiet", no_argument, NULL, OPT_QUIET},
+    {"no-stacks", no_argument, NULL, AL_OPT_NO_STACKS},
     AL_CLI_COMMON_OPTIONS,
     {0},
 };

@@ -46,6 +46,7 @@ static const char help[] =
     "  --gpu LIST          only these GPUs: index, UUID or PCI id, separated by commas\n"
     "  --config FILE       settings (YAML; see section training of alula check-config --print)\n"
     "  --no-cmdline        never keep command lines\n"
+    "  --no-stacks         never look at the Python stacks of ranks that wait (they are not stopped by it)\n"
     "  --no-color, --color colours off or on; default: on a terminal without NO_COLOR\n"
     "  --help              this text\n";
 
@@ -79,6 +80,7 @@ const struct option al_run_options[] = {
     {"gpu", required_argument, NULL, AL_OPT_GPU},
     {"config", required_argument, NULL, AL_OPT_CONFIG},
     {"no-cmdline", no_argument, NULL, AL_OPT_NO_CMDLINE},
+    {"no-stacks", no_argument, NULL, AL_OPT_NO_STACKS},
     {"no-color", no_argument, NULL, AL_OPT_NO_COLOR},
     {"color", no_argument, NULL, AL_OPT_COLOR},
     {"help", no_argument, NULL, AL_OPT_HELP},
@@ -190,6 +192,8 @@ int al_run_prepare(struct al_run *r) {
         return status;
     if (r->model_size > 0)
         config.settings.memory_model_size = r->model_size;
+    if (r->options.no_stacks)
+        config.settings.stacks_enabled = 0;
     status = r->output_dir ? make_output(r) : 0;
     if (status)
         return status;

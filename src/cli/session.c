@@ -209,6 +209,8 @@ int al_cli_open(const struct al_cli_options *o, uint32_t groups, bool rules, str
     *s = (struct al_cli_session){.options = *o};
     int status = al_cli_load_config(o->config, &config);
     s->settings = config.settings;
+    if (o->no_stacks)
+        s->settings.stacks_enabled = 0;
     s->texts = config.texts;
     if (!status)
         status = open_source(s);

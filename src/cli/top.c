@@ -34,6 +34,7 @@ static const char help[] =
     "  --filter TEXT       processes to show: text, user:NAME, job:PID, gpu:N, rank:N\n"
     "  --sort COLUMN       gpu (default), pid, user, role, memory, sm, cpu, host, time, command or steps\n"
     "  --flat              processes as a list, not as a tree\n"
+    "  --no-stacks         never look at the Python stacks of processes whose GPU idles (they are not stopped by it)\n"
     "  --pcie              also read PCIe rates by the blocking 20 ms call (not needed where GPM exists)\n"
     "  --ascii, --utf8     draw with ASCII or UTF-8, whatever the locale says\n"
     "  --no-mouse          leave the mouse to the terminal (selecting text)\n"
@@ -53,6 +54,7 @@ static const char examples[] =
 
 static const struct option long_options[] = {
     AL_CLI_COMMON_OPTIONS,
+    {"no-stacks", no_argument, NULL, AL_OPT_NO_STACKS},
     {"once", no_argument, NULL, OPT_ONCE},
     {"size", required_argument, NULL, OPT_SIZE},
     {"for", required_argument, NULL, OPT_FOR},

@@ -61,6 +61,7 @@ static const char help[] =
     "  --summary           at the end, the last window of each GPU: mean, peak, min, deviation, quantiles, slope\n"
     "  --quiet             findings only, no line a tick\n"
     "  --verbose           at the end, what every rule thought of every GPU and job\n"
+    "  --no-stacks         never look at the Python stacks of processes whose GPU idles (they are not stopped by it)\n"
     "  --pcie              also read PCIe rates by the blocking 20 ms call (not needed where GPM exists)\n"
     "  --record-scenario FILE  keep the session as a scenario that --source scenario:FILE plays\n\n";
 
@@ -268,6 +269,7 @@ static const struct option long_options[] = {
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"summary", no_argument, NULL, OPT_SUMMARY},
     {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"no-stacks", no_argument, NULL, AL_OPT_NO_STACKS},
     {"pcie", no_argument, NULL, OPT_PCIE},
     {"record-scenario", required_argument, NULL, OPT_RECORD},
     AL_CLI_COMMON_OPTIONS,

@@ -121,6 +121,137 @@ def test_workers_that_are_slow(alula_bin, standin, tmp_path, slow, comment):
     assert "cheaper" in found["advice"]
 
 
+def test_without_workers(alula_bin, standin, tmp_path):
+    with running(tmp_path, LOADER, 0, "collate") as job, watching(alula_bin, standin, tmp_path, [job.pid]) as lines:
+        found = finding_that(lines, "samples in")
+    assert found["rule"] == "starved"
+    assert (f"the main thread makes batches itself: " in found["message"]
+            and f"in collate at job.py:{line_of(LOADER, 'the collator is slow')}, calling work" in found["message"])
+    assert evidence(found)["stack_fetch_ratio"] >= 0.5 and "num_workers" in found["advice"]
+
+
+LOOP = """\
+import sys, tempfile, time
+import torch
+x = torch.randn(1000)
+print(flush=True)
+path = tempfile.mkdtemp() + "/x.pt"
+total = 0.0
+while True:
+    if sys.argv[1] == "item":
+        total += x.sort().values.sum().item()  # reads it
+    elif sys.argv[1] == "save":
+        torch.save({"a": torch.zeros(1 << 14)}, path)  # keeps it
+    else:
+        total = sum(i for i in range(1000))  # own work
+"""
+
+
+@pytest.mark.parametrize("what, comment, call, kind, advice", [
+    ("item", "reads it", ".item()", "synchronise", "every n-th step"),
+    ("save", "keeps it", "_save", "save", "Save less often"),
+    ("own", "own work", None, "other", "out of the loop"),
+])
+def test_loops(alula_bin, standin, tmp_path, what, comment, call, kind, advice):
+    with running(tmp_path, LOOP, what) as job, watching(alula_bin, standin, tmp_path, [job.pid]) as lines:
+        found = finding_that(lines, "samples in")
+    assert f"in <module> at job.py:{line_of(LOOP, comment)}" in found["message"]
+    assert call is None or "calling " in found["message"]
+    assert evidence(found)[f"stack_{kind}_ratio"] >= 0.5 and advice in found["advice"]
+
+
+RANKS = """\
+import os, sys, time
+import torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=rank, world_size=2)
+x = torch.ones(4)
+dist.all_reduce(x)
+print(flush=True)
+while True:
+    if rank == 1:
+        time.sleep(2)  # the slow one
+    dist.all_reduce(x)  # the other waits
+"""
+
+
+def test_a_rank_that_waits_for_another(alula_bin, standin, tmp_path):
+    folders = [tmp_path / "0", tmp_path / "1"]
+    with contextlib.ExitStack() as stack:
+        jobs = []
+        for rank, folder in enumerate(folders):
+            folder.mkdir()
+            path = folder / "job.py"
+            path.write_text(RANKS)
+            jobs.append(subprocess.Popen([sys.executable, str(path), str(tmp_path / "meet")], stdout=subprocess.PIPE,
+                                         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}))
+            stack.callback(jobs[-1].wait)
+            stack.callback(jobs[-1].kill)
+        assert jobs[0].stdout.readline() and jobs[1].stdout.readline()
+        with watching(alula_bin, standin, tmp_path, [jobs[0].pid]) as lines:
+            found = finding_that(lines, "samples in")
+    assert "the main thread is in collectives" in found["message"]
+    assert f"in <module> at job.py:{line_of(RANKS, 'the other waits')}, calling all_reduce" in found["message"]
+    assert evidence(found)["stack_collective_ratio"] >= 0.5 and "slow for another reason" in found["considered"]
+
+
+def threads_of(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+@pytest.mark.parametrize("how, arguments, more", [("busy", [], {"utilization": "95%"}), ("option", ["--no-stacks"], {}),
+                                                  ("config", [], {"config": "stacks:\n  enabled: false\n"})])
+def test_nothing_is_looked_at(alula_bin, standin, tmp_path, how, arguments, more):
+    """While GPUs are busy no thread is there for it; nor where it is switched off."""
+    config = more.pop("config", CONFIG)
+    with running(tmp_path, LOOP, "own") as job:
+        (tmp_path / "alula.yaml").write_text(config)
+        env = {**os.environ, "ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(scenario(tmp_path, [job.pid], **more))}
+        watch = subprocess.Popen([str(alula_bin), "watch", "--json", "--config", str(tmp_path / "alula.yaml"), "--for", "9s",
+                                  *arguments], env=env, stdout=subprocess.PIPE, encoding="utf-8")
+        most, messages = 0, []
+        for line in watch.stdout:
+            line = json.loads(line)
+            if line["type"] == "sample":
+                most = max(most, threads_of(watch.pid))
+            elif line["type"] == "finding":
+                messages.append(line["message"])
+        assert watch.wait() == 0
+    assert most == 2  # the loop and the driver's
+    assert bool(messages) == (how != "busy") and not any("samples" in m for m in messages)
+
+
+def test_no_permission_is_said(alula_bin, standin, tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("needs root: alula runs as another user")
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.stat().st_uid == os.getuid() and str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    with running(tmp_path, LOOP, "own") as job:
+        path = scenario(tmp_path, [job.pid])
+        (tmp_path / "alula.yaml").write_text(CONFIG)
+        watch = subprocess.Popen(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(alula_bin), "watch", "--json",
+                                  "--quiet", "--config", str(tmp_path / "alula.yaml"), "--for", "30s"], stdout=subprocess.PIPE,
+                                 env={**os.environ, "ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(path)}, encoding="utf-8")
+        try:
+            found = next(f for f in map(json.loads, watch.stdout)
+                         if f["type"] == "finding" and "could not be seen" in (f["considered"] or ""))
+        finally:
+            watch.kill()
+            watch.wait()
+    assert "may not read the memory of process" in found["considered"] and "samples" not in found["message"]
+
+
+def test_a_process_that_ends_while_it_is_looked_at(alula_bin, standin, tmp_path):
+    with running(tmp_path, LOADER, 2, "collate") as job, watching(alula_bin, standin, tmp_path, [job.pid]) as lines:
+        finding_that(lines, "samples in")
+        job.kill()
+        job.wait()
+        ended = next(line for line in lines if line["type"] == "finding" and line["phase"] == "ended")
+    assert ended["rule"] in ("inefficient", "starved")
+
+
 def test_a_recording_shows_the_same_words(alula, scenarios, tmp_path):
     """The looks are evidence that is kept: a scenario, its recording, and the scenario printed of that say the same."""
     def messages(source):
