@@ -10,6 +10,7 @@
 #define HEADERS_MOST 128u
 #define DYNAMIC_MOST 512u
 #define MEMORY_MOST (16u << 20) // of tables copied from memory
+#define RELOCATIONS 256u // read at once
 #define VDSO_MOST (1u << 20)
 
 static bool copy(const struct al_objects *o, uint64_t from, uint64_t size, struct al_bytes *ret) {
@@ -95,4 +96,41 @@ const struct al_symbols *al_dso_symbols(struct al_objects *o, struct al_dso *d) 
         }
     }
     return d->symbols_ok ? &d->symbols : NULL;
+}
+
+static bool import_in(const struct al_bytes *file, const char *section, uint64_t slot, uint32_t *ret) {
+    Elf64_Shdr s;
+    Elf64_Rela block[RELOCATIONS];
+    if (!al_bytes_section(file, SHT_RELA, section, &s, NULL))
+        return false;
+    for (uint64_t at = 0; at + sizeof *block <= s.sh_size; at += sizeof block) {
+        uint64_t bytes = s.sh_size - at < sizeof block ? s.sh_size - at : sizeof block;
+        if (!al_bytes_read(file, s.sh_offset + at, block, bytes))
+            return false;
+        for (size_t i = 0; i < bytes / sizeof *block; i++)
+            if (block[i].r_offset == slot) {
+                *ret = (uint32_t)ELF64_R_SYM(block[i].r_info);
+                return *ret != 0;
+            }
+    }
+    return false;
+}
+
+bool al_dso_import(const struct al_objects *o, const struct al_dso *d, uint64_t slot, char *out, size_t size) {
+    struct al_bytes file;
+    struct al_symbol_table t;
+    Elf64_Sym s;
+    uint32_t number;
+    if (d->vdso || !al_dso_open_file(o, d, &file))
+        return false;
+    struct al_symbols all = {0};
+    bool ok = (import_in(&file, ".rela.plt", slot - d->bias, &number) || import_in(&file, ".rela.dyn", slot - d->bias, &number)) &&
+              al_symbol_table(&file, SHT_DYNSYM, &t) && number < t.count &&
+              al_bytes_read(&file, t.at + number * sizeof s, &s, sizeof s) && s.st_name < 1u << 31;
+    if (ok) {
+        all.tables[0] = t;
+        ok = al_symbols_name(&all, &(struct al_symbol){.name = s.st_name & 0x7fffffffu}, out, size);
+    }
+    al_bytes_close(&file);
+    return ok;
 }

@@ -25,7 +25,7 @@ static void read_call(struct al_unwind *u, struct al_known *k, uint64_t ret) {
     }
 }
 
-static uint64_t stub_target(struct al_unwind *u, uint64_t stub) {
+uint64_t al_stub_slot(struct al_unwind *u, uint64_t stub) {
     (void)u;
     (void)stub;
     return 0;
@@ -48,20 +48,23 @@ static void read_call(struct al_unwind *u, struct al_known *k, uint64_t ret) {
     }
 }
 
-// Where a linkage stub leads: [endbr64] [bnd] jmp *slot(%rip).
-static uint64_t stub_target(struct al_unwind *u, uint64_t stub) {
+// [endbr64] [bnd] jmp *slot(%rip)
+uint64_t al_stub_slot(struct al_unwind *u, uint64_t stub) {
     unsigned char b[STUB_MOST];
-    uint64_t target;
     if (!al_memory_get(&u->memory, stub, b, sizeof b))
         return 0;
     unsigned at = memcmp(b, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0;
     at += b[at] == 0xf2;
     if (b[at] != 0xff || b[at + 1] != 0x25)
         return 0;
-    uint64_t slot = stub + at + 6 + (uint64_t)(int64_t)(int32_t)al_u32(b + at + 2);
-    return al_memory_u64(&u->memory, slot, &target) ? target : 0;
+    return stub + at + 6 + (uint64_t)(int64_t)(int32_t)al_u32(b + at + 2);
 }
 #endif
+
+static uint64_t stub_target(struct al_unwind *u, uint64_t stub) {
+    uint64_t slot = al_stub_slot(u, stub), target;
+    return slot && al_memory_u64(&u->memory, slot, &target) ? target : 0;
+}
 
 // How well `address` fits as the place where the function that begins at `start` returns to: 0 not at all, 3 best.
 static int fit(struct al_unwind *u, uint64_t address, uint64_t start) {

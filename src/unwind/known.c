@@ -58,15 +58,22 @@ static void look_at_name(struct al_known *k, const char *raw) {
 
 static int name_it(struct al_unwind *u, struct al_known *k, struct al_dso *d) {
     char raw[RAW_MOST], name[RAW_MOST];
+    uint64_t slot;
     if (k->rule && u->rules.list[k->rule - 1].signal) // the C library's return from handlers, of names that say nothing
         return al_texts_add(&u->texts, "[signal]", d->path, "", 0, &k->symbol);
     const struct al_symbols *s = al_dso_symbols(&u->objects, d);
     const struct al_symbol *symbol = s ? al_symbols_find(s, k->address - d->bias) : NULL;
+    // One without a size (assembly) would reach over whatever follows it.
+    if (symbol && !symbol->size && k->start > symbol->address + d->bias)
+        symbol = NULL;
     if (symbol && al_symbols_name(s, symbol, raw, sizeof raw)) {
         look_at_name(k, raw);
         al_demangle(raw, name, sizeof name);
         if (!k->start)
             k->start = symbol->address + d->bias;
+    } else if ((slot = al_stub_slot(u, k->address & ~15ULL)) && al_dso_import(&u->objects, d, slot, raw, sizeof raw)) {
+        al_demangle(raw, name, sizeof name - 4);
+        (void)strcat(name, "@plt");
     } else {
         // One name a function, where its beginning is known, so that its samples come together.
         snprintf(name, sizeof name, "0x%" PRIx64, (k->start ? k->start : k->address) - d->bias);
@@ -100,6 +107,34 @@ static int name_by_map(struct al_unwind *u, struct al_known *k, bool mapped) {
     return al_texts_add(&u->texts, name, "", "", 0, &k->symbol);
 }
 
+#if defined __aarch64__
+#define CONTEXT_REGS 312 // of a signal's frame: siginfo, then ucontext up to its registers x0 to x30, sp, pc
+
+// The kernel's return from signal handlers has no tables on purpose: unwinders know it by its two instructions.
+static void look_for_signal(struct al_unwind *u, struct al_known *k) {
+    static const uint32_t code[2] = {0xd2801168, 0xd4000001}; // mov x8, #__NR_rt_sigreturn; svc #0
+    uint32_t found[2], number;
+    struct al_rule rule;
+    if (!al_memory_get(&u->memory, k->address + 1, found, sizeof found) || memcmp(found, code, sizeof code) != 0)
+        return;
+    memset(&rule, 0, sizeof rule);
+    rule.cfa_reg = AL_REG_SP;
+    rule.ra = AL_REG_PC;
+    rule.signal = true;
+    for (unsigned i = 0; i < AL_REG_COUNT; i++) {
+        rule.regs[i].kind = AL_RULE_AT;
+        rule.regs[i].value = CONTEXT_REGS + 8 * (int32_t)i;
+    }
+    if (al_rules_add(&u->rules, &rule, &number) == 0)
+        k->rule = number + 1;
+}
+#else
+static void look_for_signal(struct al_unwind *u, struct al_known *k) {
+    (void)u;
+    (void)k;
+}
+#endif
+
 static int find_out(struct al_unwind *u, struct al_known *k) {
     const struct al_code_area *area = al_objects_find(&u->objects, k->address);
     if (!area || !area->dso)
@@ -113,6 +148,8 @@ static int find_out(struct al_unwind *u, struct al_known *k) {
         error = al_cfi_rule_of(u->objects.e, other, &u->rules, k->address - area->dso->bias, &rule);
     if (!error)
         k->rule = rule + 1;
+    else if (area->dso->vdso)
+        look_for_signal(u, k);
     return error == AL_E_NOMEM ? error : name_it(u, k, area->dso);
 }
 

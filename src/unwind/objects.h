@@ -54,6 +54,8 @@ bool al_dso_hold(struct al_objects *o, struct al_dso *d, uint64_t bytes);
 // NULL: it has none that can be used.
 struct al_cfi *al_dso_cfi(struct al_objects *o, struct al_dso *d);
 const struct al_symbols *al_dso_symbols(struct al_objects *o, struct al_dso *d);
+// The raw name of what the loader binds to an address of the object (of a linkage stub's target). False: nothing.
+bool al_dso_import(const struct al_objects *o, const struct al_dso *d, uint64_t slot, char *out, size_t size);
 
 // files.c: its file, and the one with its debugging information, held to its build id (or inode). False: none.
 bool al_dso_open_file(const struct al_objects *o, const struct al_dso *d, struct al_bytes *ret);

@@ -49,6 +49,8 @@ void al_known_refresh(struct al_unwind *u, int64_t older_than_ns);
 // guess.c: a frame whose registers do not suffice. See there for how.
 // The CFA of the function `k` (with a rule) by the return address on its stack; false: nothing fits.
 bool al_guess_cfa(struct al_unwind *u, const struct al_known *k, const struct al_regs *regs, uint64_t *ret_cfa);
+// Where the linkage stub that begins at `stub` has its target's address; 0: it is none.
+uint64_t al_stub_slot(struct al_unwind *u, uint64_t stub);
 // Makes *regs the caller's of a function without a rule.
 bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs);
 

@@ -192,6 +192,10 @@ enum al_step al_rule_step(const struct al_rules *all, const struct al_rule *rule
     if (rule->regs[AL_REG_SP].kind <= AL_RULE_SAME)
         regs->value[AL_REG_SP] = cfa;
     regs->value[AL_REG_PC] = regs->value[rule->ra];
+#if defined __aarch64__
+    if (rule->ra != AL_REG_PC) // the upper bits may hold a signature of the return address
+        regs->value[AL_REG_PC] &= (1ULL << 48) - 1;
+#endif
     regs->known = (regs->known & rule->kept) | known | 1ULL << AL_REG_SP | 1ULL << AL_REG_PC;
     return AL_STEP_OK;
 }

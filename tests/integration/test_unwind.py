@@ -46,7 +46,7 @@ class Stood:
         assert self.child.stdout.readline() == "ready\n"
         state = state_of(self.child.pid)
         for _ in range(500):  # it prints before it waits
-            if "spin" in command or state() == "S":
+            if {"spin", "calls"} & set(command) or state() == "S":
                 break
             time.sleep(0.01)
 
@@ -123,6 +123,27 @@ def test_thread_that_runs(build, compiled):
                 break
         assert status == "whole"
         has_chain(frames, ["spin"])
+
+
+@pytest.mark.parametrize("flags", [["-O2"], ["-O0"], ["-O2", "-fno-omit-frame-pointer"], ["-O2", "-Wl,-z,lazy", "-fcf-protection=full"],
+                                   ["-O2", "-static"]])
+def test_each_instruction(build, compiled, flags):
+    """Prologues, epilogues, linkage stubs and what the C library does within: nothing is guessed, nothing is missing."""
+    with Stood(build, compiled(*flags), "calls") as program:
+        got = subprocess.run([program.tool, str(program.child.pid), "--steps", "3000"], capture_output=True, text=True, check=True)
+        stacks = [line.split(" ", 2)[1:] for line in got.stdout.splitlines() if line.startswith("step ")]
+        assert len(stacks) == 3000
+        for status, text in stacks:
+            found = text.split(";")
+            assert status == "whole", text
+            assert found[-1] == "_start", text
+            assert "?" not in text or "-static" in flags, text  # a static program's linkage stubs have no tables
+            at = found.index("calls")
+            assert found[at + 1:at + 1 + len(CHAIN)] == CHAIN, text
+        inner = {text.split(";")[0] for _, text in stacks}
+        assert {"calls", "middle"} <= inner
+        if "-static" not in flags and "-O0" not in flags:
+            assert {"snprintf@plt", "getppid@plt"} <= inner, inner
 
 
 def test_exported_names_alone(build, compiled, folder):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A known chain of calls to look at from outside: main, one, two (its frame has no fixed size), three (its frame is
 // aligned), four, and then what is asked for. A line on standard output says that it stands there.
-// chain pause | spin | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp
+// chain pause | spin | calls | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp
 #include <alloca.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -28,6 +28,21 @@ PLAIN static void spin(void) {
     fflush(stdout);
     while (sink != -1)
         ;
+    sink++;
+}
+
+PLAIN static int middle(int n) {
+    char text[64];
+    int numbers[3] = {n, 2, 1};
+    snprintf(text, sizeof text, "%d %s", numbers[0], "text");
+    return (int)strlen(text) + (int)getppid();
+}
+
+PLAIN static void calls(void) {
+    puts("ready");
+    fflush(stdout);
+    while (sink != -1)
+        sink = middle(sink) & 0xff;
     sink++;
 }
 
@@ -98,6 +113,8 @@ PLAIN static void four(void) {
     char map[64];
     if (!strcmp(words[1], "spin"))
         spin();
+    else if (!strcmp(words[1], "calls"))
+        calls();
     else if (!strcmp(words[1], "signal") || !strcmp(words[1], "altstack"))
         by_signal(words[1][0] == 'a');
     else if (!strcmp(words[1], "sort"))

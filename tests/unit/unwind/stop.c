@@ -27,28 +27,37 @@ static void take(struct al_unwind_input *in, const struct user_regs_struct *r) {
 }
 #endif
 
-bool stop_thread(pid_t tid, size_t size, struct stop *ret) {
+static bool take_stopped(pid_t tid, size_t size, struct stop *ret) {
     struct user_regs_struct r;
     struct iovec regs = {&r, sizeof r};
-    int status;
-    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0)
+    if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &regs) != 0)
         return false;
-    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0 || waitpid(tid, &status, __WALL) != tid ||
-        ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &regs) != 0) {
-        stop_release(tid);
-        return false;
-    }
     take(&ret->in, &r);
     ret->in.stack = ret->stack;
-    ret->in.size = 0;
     ret->in.stopped = true;
-    uint64_t sp = ret->in.regs[AL_REG_SP];
-    struct iovec own = {ret->stack, size < STOP_STACK ? size : STOP_STACK}, other = {(void *)(uintptr_t)sp, own.iov_len};
+    struct iovec own = {ret->stack, size < STOP_STACK ? size : STOP_STACK};
+    struct iovec other = {(void *)(uintptr_t)ret->in.regs[AL_REG_SP], own.iov_len};
     ssize_t n = size ? process_vm_readv(tid, &own, 1, &other, 1, 0) : 0;
     for (; n <= 0 && other.iov_len > 4096; n = process_vm_readv(tid, &own, 1, &other, 1, 0))
         other.iov_len -= 4096; // the stack may end earlier
     ret->in.size = n > 0 ? (size_t)n : 0;
     return true;
+}
+
+bool stop_thread(pid_t tid, size_t size, struct stop *ret) {
+    int status;
+    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0)
+        return false;
+    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0 && waitpid(tid, &status, __WALL) == tid && take_stopped(tid, size, ret))
+        return true;
+    stop_release(tid);
+    return false;
+}
+
+bool stop_step(pid_t tid, struct stop *ret) {
+    int status;
+    return ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) == 0 && waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status) &&
+           take_stopped(tid, STOP_STACK, ret);
 }
 
 void stop_release(pid_t tid) {

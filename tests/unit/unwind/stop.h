@@ -14,6 +14,8 @@ struct stop {
 
 // Stops the thread and reads it; at most `size` bytes of its stack. False: it cannot be had.
 bool stop_thread(pid_t tid, size_t size, struct stop *ret);
+// Lets a stopped thread take one instruction.
+bool stop_step(pid_t tid, struct stop *ret);
 void stop_release(pid_t tid);
 // Leaves only what /proc tells of a thread that waits: instruction and stack pointer.
 void stop_forget_registers(struct stop *s);

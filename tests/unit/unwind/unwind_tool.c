@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// unwind-tool PID [--waiting] [--copy BYTES] [--twice] [--bench N]: native stacks of a process's threads, each stopped for
+// unwind-tool PID [--waiting] [--copy BYTES] [--twice] [--bench N] [--steps N]: native stacks of a process's threads, each stopped for
 // its moment. --waiting: with only what is known of a thread that waits. --copy: with so much of the stack and nothing
 // beyond. --twice: once more for each line on standard input. --bench: CPU time of N unwindings of the first.
+// --steps: the first goes on for N instructions, and is unwound at each.
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,7 +35,18 @@ static void bench(struct al_unwind *u, const struct stop *s, long count) {
     printf("%ld times %u frames: %.3f us a stack, %.1f ns a frame\n", count, stack.count, us, us * 1e3 / stack.count);
 }
 
-static void look(struct al_unwind *u, pid_t pid, bool waiting, size_t copy, long count) {
+// A line for each instruction that the thread takes: how its stack ends, and the functions.
+static void follow(struct al_unwind *u, pid_t tid, struct stop *s, long steps) {
+    struct al_unwind_stack stack;
+    for (long i = 0; i < steps && stop_step(tid, s) && al_unwind_thread(u, &s->in, &stack) == 0; i++) {
+        printf("step %s", states[stack.status]);
+        for (uint32_t k = 0; k < stack.count; k++)
+            printf("%c%s%s", k ? ';' : ' ', al_unwind_symbol(u, stack.frames[k].symbol)->name, stack.frames[k].guessed ? "?" : "");
+        putchar('\n');
+    }
+}
+
+static void look(struct al_unwind *u, pid_t pid, bool waiting, size_t copy, long count, long steps) {
     static struct stop stop;
     struct al_unwind_stack stack;
     char path[64];
@@ -51,8 +63,9 @@ static void look(struct al_unwind *u, pid_t pid, bool waiting, size_t copy, long
             print(u, tid, &stack);
         if (count)
             bench(u, &stop, count);
+        follow(u, tid, &stop, steps);
         stop_release(tid);
-        count = 0;
+        count = steps = 0;
     }
     if (tasks)
         closedir(tasks);
@@ -63,12 +76,14 @@ int main(int argc, char **argv) {
     struct al_unwind_error error;
     struct al_unwind_counts c;
     bool waiting = false, again = false;
-    long count = 0, copy = 0;
+    long count = 0, copy = 0, steps = 0;
     for (int i = 2; i < argc; i++) {
         waiting |= !strcmp(argv[i], "--waiting");
         again |= !strcmp(argv[i], "--twice");
         if (!strcmp(argv[i], "--bench") && i + 1 < argc)
             count = atol(argv[i + 1]);
+        if (!strcmp(argv[i], "--steps") && i + 1 < argc)
+            steps = atol(argv[i + 1]);
         if (!strcmp(argv[i], "--copy") && i + 1 < argc)
             copy = atol(argv[i + 1]);
     }
@@ -79,7 +94,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     do {
-        look(u, pid, waiting, (size_t)copy, count);
+        look(u, pid, waiting, (size_t)copy, count, steps);
         al_unwind_get_counts(u, &c);
         printf("%" PRIu64 " stacks, %" PRIu64 " frames, %" PRIu64 " rules, %" PRIu64 " symbols, %" PRIu64 " objects; %.1f ms in all\n",
                c.stacks, c.frames, c.rules, c.symbols, c.objects, (double)(al_monotonic_ns() - start) / 1e6);
