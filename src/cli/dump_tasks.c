@@ -100,7 +100,7 @@ static void task_json(struct al_buf *b, const struct al_dump *d, const struct al
 void al_dump_tasks_json(struct al_buf *b, const struct al_dump *d) {
     al_buf_str(b, "\"tasks_missing\": ");
     al_json_string_or_null(b, d->tasks.missing);
-    al_buf_str(b, ", \"tasks\": ");
+    al_buf_printf(b, ", \"tasks_truncated\": %s, \"tasks\": ", d->tasks.truncated ? "true" : "false");
     if (d->tasks.missing) {
         al_buf_str(b, "null");
         return;

@@ -137,7 +137,7 @@ void al_dump_text(struct al_buf *b, const struct al_dump *d) {
             break;
         }
     if (d->tasks.truncated)
-        al_buf_printf(b, "  (more tasks than the %u that are told)\n", AL_ASYNC_TASKS_MOST);
+        al_buf_str(b, "  (tasks are missing: there are too many, or their list changed while it was read)\n");
 }
 
 // --- JSON ---

@@ -12,6 +12,7 @@
 #define DAMAGED "its table of asyncio's offsets contradicts itself"
 #define TASK_SIZE_MOST 4096u
 #define STATE_SIZE_MOST (4u << 20)
+#define TRIES 5       // readings of lists that change meanwhile
 #define NESTED_MOST 4 // futures between a task and who awaits it
 #define IS_INT (1u << 24)
 
@@ -192,16 +193,21 @@ static int add_task(struct al_async_reader *r, const struct places *at, uint64_t
     return result;
 }
 
-// A ring of nodes {next, previous} that lie in the tasks; tstate 0: tasks of threads that ended.
+// A ring of nodes {next, previous} that lie in the tasks; tstate 0: tasks of threads that ended. A node that does not point back
+// is not there any more, or yet.
 static int read_list(struct al_async_reader *r, const struct places *at, uint64_t head, uint64_t tstate, uint64_t running) {
-    uint64_t node;
+    uint64_t before = head, node[2];
     int result = 0;
-    if (!al_memory_u64(&r->stack->memory, head, &node))
+    if (!al_memory_u64(&r->stack->memory, head, node) || !node[0]) // not set up
         return 0;
-    for (uint32_t n = 0; !result && node != head && al_address_ok(node, 8) && n <= AL_ASYNC_TASKS_MOST; n++) {
-        result = add_task(r, at, node - at->node, tstate, node - at->node == running);
-        if (!al_memory_u64(&r->stack->memory, node, &node))
+    for (uint32_t n = 0; !result && node[0] != head && n <= AL_ASYNC_TASKS_MOST; n++) {
+        uint64_t here = node[0];
+        if (!al_address_ok(here, 8) || !al_memory_get(&r->stack->memory, here, node, sizeof node) || node[1] != before) {
+            r->broken = true;
             break;
+        }
+        result = add_task(r, at, here - at->node, tstate, here - at->node == running);
+        before = here;
     }
     return result;
 }
@@ -244,28 +250,29 @@ static bool find_table(struct al_stack *s, uint64_t words[AL_ASYNC_WORDS], struc
 
 // --- the whole ---
 
+static int read_once(struct al_async_reader *r, const struct places *at) {
+    int result = at ? read_lists(r, at) : al_async_early(r);
+    if (at)
+        al_async_sort(r->out);
+    return result;
+}
+
 // words: the table; NULL: there is none.
 static int read_tasks(struct al_stack *s, const uint64_t *words, struct al_async *ret) {
     struct al_async_reader *r = calloc(1, sizeof *r);
     struct al_values *values = calloc(1, sizeof *values);
     int result = r && values ? 0 : AL_E_NOMEM;
-    struct places at;
-    if (!result) {
+    struct places at = {0};
+    bool known = !words || take_places(words, &at);
+    ret->missing = known ? NULL : DAMAGED;
+    for (int i = 0; i < TRIES && known && !result && (!i || r->broken); i++) {
+        al_async_free(ret);
         *values = (struct al_values){.memory = &s->memory, .layout = &s->found.layout};
-        r->stack = s;
-        r->out = ret;
-        r->values = values;
-        if (!words) {
-            result = al_async_early(r);
-        } else if (take_places(words, &at)) {
-            r->name = at.name;
-            r->coroutine = at.coroutine;
-            result = read_lists(r, &at);
-            al_async_sort(ret);
-        } else {
-            ret->missing = DAMAGED;
-        }
+        *r = (struct al_async_reader){.stack = s, .values = values, .out = ret, .name = at.name, .coroutine = at.coroutine};
+        result = read_once(r, words ? &at : NULL);
     }
+    if (!result && known)
+        ret->truncated |= r->broken;
     free(values);
     free(r);
     if (result)

@@ -28,7 +28,7 @@ struct al_async_task {
 struct al_async {
     struct al_async_task *list;
     uint32_t count;
-    bool truncated;      // there are more than AL_ASYNC_TASKS_MOST
+    bool truncated;      // there are more than AL_ASYNC_TASKS_MOST, or their list changed all the time
     const char *missing; // why tasks cannot be told; NULL: they are, or there is no asyncio
 };
 

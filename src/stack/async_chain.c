@@ -8,6 +8,7 @@
 
 #define HEAD_MOST 512u
 #define STEPS_MOST 1024u // objects of one chain, wrappers among them
+#define ALL_STEPS_MOST 400000u // of all chains
 #define ENTRIES_MOST 65536 // of a frame's stack
 
 enum state { GONE, FRESH, WAITS }; // it ended or runs; it has not begun; it waits
@@ -108,7 +109,7 @@ uint32_t al_async_follow(struct al_async_reader *r, uint64_t object, struct al_a
     uint32_t count = 0;
     task->waits_for[0] = '\0';
     task->waits_on = 0;
-    for (unsigned steps = 0; object && steps < STEPS_MOST && count < AL_ASYNC_FRAMES_MOST; steps++) {
+    for (unsigned n = 0; object && n < STEPS_MOST && count < AL_ASYNC_FRAMES_MOST && r->steps < ALL_STEPS_MOST; n++, r->steps++) {
         const struct al_value_type *t = al_value_type(r->values, object);
         if (!t)
             break;

@@ -16,6 +16,8 @@ struct al_async_reader {
     struct al_async *out;
     uint32_t cap;
     uint32_t name, coroutine; // where a task keeps them
+    uint32_t steps;           // objects that were followed so far, of all tasks
+    bool broken;              // a list changed while it was read, or is damaged
     struct al_stack_frame frames[AL_ASYNC_FRAMES_MOST], again[AL_ASYNC_FRAMES_MOST]; // outermost first
 };
 

@@ -19,6 +19,7 @@
 
 #define BASE 0x10000u
 #define READS_MOST 60000
+#define READS_OF_TASKS (200 * READS_MOST) // 400,000 objects, and five times over
 #define DEPTH 128u
 #define SPANS 32u
 #define BUFFER 262144u
@@ -27,14 +28,14 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
 struct image {
     const unsigned char *data;
-    size_t size, reads;
+    size_t size, reads, most;
 };
 
 static size_t gather(void *user, const struct al_piece *pieces, size_t count, void *buffer) {
     struct image *i = user;
     for (size_t k = 0; k < count; k++) {
         const struct al_piece *p = &pieces[k];
-        if (++i->reads > READS_MOST)
+        if (++i->reads > i->most)
             abort();
         if (p->address < BASE || p->address - BASE > i->size || p->size > i->size - (p->address - BASE))
             return k;
@@ -103,13 +104,13 @@ static void read_values(const struct al_memory *m, const struct al_layout *l, ui
             abort();
 }
 
-// asyncio's tasks by a table out of the input, and the variables of a frame at its begin.
+// asyncio's tasks by a table out of the input, and the variables of a frame: the first code object that is read is number 0.
 static void read_process(const struct al_memory *m, const struct al_layout *l, const struct image *i) {
     static struct al_tstate thread;
     static struct al_interp interp;
     struct al_stack s = {.memory = *m, .found = {.layout = *l}, .tstates = &thread, .tstates_count = 1,
                          .interps = &interp, .interps_count = 1};
-    struct al_stack_frame frame = {.address = BASE + 512};
+    struct al_stack_frame frame = {.address = BASE + 1536};
     struct al_stack_thread t = {.count = 1, .frames = &frame};
     const struct al_stack_locals_options options = {no_name, cut};
     struct al_stack_locals *locals;
@@ -117,14 +118,13 @@ static void read_process(const struct al_memory *m, const struct al_layout *l, c
     uint64_t words[AL_ASYNC_WORDS];
     if (i->size < sizeof words || al_codes_init(&s.codes, &s.found.layout, &s.memory, 0))
         return;
-    thread.address = interp.address = BASE + sizeof words;
-    memcpy(words, i->data, sizeof words);
+    thread.address = interp.address = BASE + 1024;
+    memcpy(words, i->data + i->size - sizeof words, sizeof words); // its begin may be the interpreter's own table
     if (!al_async_by_table(&s, l->version < 0x030e ? NULL : words, &tasks))
         al_async_free(&tasks);
     tasks = (struct al_async){0};
     if (!al_async_by_table(&s, words, &tasks))
         al_async_free(&tasks);
-    frame.code = al_u32(i->data);
     if (!al_stack_locals(&s, &t, &options, &locals))
         al_stack_locals_free(locals, t.count);
     al_codes_free(&s.codes);
@@ -179,13 +179,13 @@ static void read_maps(const unsigned char *data, size_t size) {
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     if (size < 2)
         return 0;
-    struct image i = {data + 2, size - 2, 0};
+    struct image i = {data + 2, size - 2, 0, (data[0] & 15) == 7 ? READS_OF_TASKS : READS_MOST};
     struct al_memory m = {gather, &i};
     struct al_layout l;
     struct al_object o;
     struct al_position p;
     uint32_t version;
-    unsigned kind = data[0] & 7, which = data[1] % 12;
+    unsigned kind = data[0] & 15, which = data[1] % 12;
     if (kind == 0) {
         read_maps(i.data, i.size);
     } else if (kind == 1) {
@@ -202,7 +202,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
             read_codes(&m, &l, BASE + i.size);
         else if (kind == 7)
             read_process(&m, &l, &i);
-        else if (kind == 6)
+        else if (kind == 8)
             read_values(&m, &l, BASE + i.size);
         else if (kind == 3)
             read_objects(&m, &l, BASE + (which * 8u));
