@@ -2,6 +2,7 @@
 // What a flame graph's page holds as JSON; flame.js reads it.
 #include "export/flame.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,7 +217,7 @@ static void put_about(struct data *d, const struct al_profile_about *about) {
     } numbers[] = {
         {"rate", about->rate},
         {"seconds", about->seconds},
-        {"start_ms", (double)(about->start_ns / 1000000)},
+        {"start_ms", floor((double)about->start_ns / 1e6)},
         {"processes", about->processes},
         {"ticks", (double)about->ticks},
         {"late", (double)about->late},

@@ -92,8 +92,8 @@ static bool drawn(const struct picture *s, uint32_t i, double narrowest) {
 // So narrow that no more than BOXES_MOST are left.
 static double narrowest(const struct picture *s, uint32_t *ret_depth) {
     double least = NARROWEST;
-    for (uint32_t count = BOXES_MOST + 1; count > BOXES_MOST; least *= count > BOXES_MOST ? 1.5 : 1) {
-        count = 0;
+    for (;;) {
+        uint32_t count = 0;
         *ret_depth = 1;
         for (uint32_t i = 0; i < s->p->node_count; i++) {
             if (!drawn(s, i, least))
@@ -101,8 +101,10 @@ static double narrowest(const struct picture *s, uint32_t *ret_depth) {
             count++;
             *ret_depth = s->p->nodes[i].depth > *ret_depth ? s->p->nodes[i].depth : *ret_depth;
         }
+        if (count <= BOXES_MOST)
+            return least;
+        least *= 1.5;
     }
-    return least;
 }
 
 // Where each node begins: behind its elder siblings, within its caller.

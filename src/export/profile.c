@@ -223,7 +223,7 @@ int al_profile_add_run(struct al_profile *p, uint32_t track, uint32_t stack, uin
         part = count - done < AL_PROFILE_RUN_MOST ? count - done : AL_PROFILE_RUN_MOST;
         if (p->run_total >= p->run_most)
             put_together(p);
-        if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs))
+        if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs) || !t->runs)
             return AL_E_NOMEM;
         t->runs[t->count++] = (struct al_profile_run){stack, tick + done, part & AL_PROFILE_RUN_MOST, (uint32_t)state & 7};
         p->run_total++;
@@ -242,7 +242,7 @@ int al_profile_add(struct al_profile *p, uint32_t track, uint32_t stack, uint32_
     } else {
         if (p->run_total >= p->run_most)
             put_together(p);
-        if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs))
+        if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs) || !t->runs)
             return AL_E_NOMEM;
         t->runs[t->count++] = (struct al_profile_run){stack, tick, 1, (uint32_t)state & 7};
         p->run_total++;
