@@ -217,7 +217,7 @@ static int forget(struct al_live *l) {
     al_hot_reset(l->hot, true);
     l->process_count = 0;
     l->thread_found = false;
-    l->ui.query.track = AL_PROFILE_NONE;
+    l->ui.query.track = l->ui.open = AL_PROFILE_NONE;
     l->ui.thread_name[0] = '\0';
     return al_profiling_forget(&l->p);
 }
@@ -286,7 +286,19 @@ int al_live_take(struct al_live *l, struct al_stacks_in *ret) {
     ret->no_gil = no_gil;
     if (l->forgot_ns && now - l->forgot_ns < 60 * AL_NS_PER_S)
         ret->said = "too many different stacks for alula's memory: counting began anew";
-    return al_hot_rows(l->hot, l->p.profile, &l->ui.query, &l->view);
+    int result = al_hot_rows(l->hot, l->p.profile, &l->ui.query, &l->view);
+    for (int i = 0; i < 3 && !result && l->ui.open != AL_PROFILE_NONE; i++) {
+        struct al_hot_query q = l->ui.query;
+        q.part = (enum al_hot_part)(AL_HOT_LINES_OF + i);
+        q.of = l->ui.open;
+        q.by = i ? AL_HOT_BY_FUNCTION : AL_HOT_BY_LINE;
+        q.sort = AL_HOT_SORT_TOTAL;
+        q.filter = NULL;
+        q.reverse = false;
+        result = al_hot_rows(l->hot, l->p.profile, &q, &l->around[i]);
+        ret->around = l->around;
+    }
+    return result;
 }
 
 // --- a table ---
@@ -360,6 +372,8 @@ int al_cmd_stacks(int argc, char **argv) {
     al_profiling_close(&l.p);
     al_hot_free(l.hot);
     al_hot_view_free(&l.view);
+    for (int i = 0; i < 3; i++)
+        al_hot_view_free(&l.around[i]);
     free(l.processes);
     return status;
 }

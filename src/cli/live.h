@@ -11,7 +11,7 @@ struct al_live {
     struct al_hot *hot;
     const struct al_profile_target **processes; // by hot's number
     uint32_t process_count;
-    struct al_hot_view view;
+    struct al_hot_view view, around[3];
     struct al_stacks_ui ui;
     double window_s;
     bool once, json, no_cmdline, no_color, color, ascii;

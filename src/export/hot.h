@@ -36,7 +36,16 @@ bool al_hot_full(const struct al_hot *h, const struct al_profile *p);
 enum al_hot_by { AL_HOT_BY_FUNCTION, AL_HOT_BY_LINE, AL_HOT_BY_THREAD };
 enum al_hot_sort { AL_HOT_SORT_SELF, AL_HOT_SORT_TOTAL, AL_HOT_SORT_SELF_TIME, AL_HOT_SORT_TOTAL_TIME, AL_HOT_SORT_NAME, AL_HOT_SORT_DIFFERENCE };
 
+enum al_hot_part {
+    AL_HOT_ALL,
+    AL_HOT_LINES_OF,   // lines of the function `of`
+    AL_HOT_CALLERS_OF, // functions that called it, with the samples in which they did
+    AL_HOT_CALLED_BY,  // functions that it called
+};
+
 struct al_hot_query {
+    enum al_hot_part part;
+    uint32_t of; // a row's `function`
     enum al_hot_by by;
     enum al_hot_sort sort;
     bool reverse;
@@ -55,6 +64,7 @@ struct al_hot_row {
     const char *name, *file; // of a thread: its name, its process's name. Valid as long as profile and hot
     int32_t line;            // function: its first line; 0 not known
     uint32_t track;          // of a thread; else AL_PROFILE_NONE
+    uint32_t function;       // its number, for the parts of a function; AL_PROFILE_NONE of a thread
     struct al_hot_counts c;  // what shares are of
     uint64_t self_ever, total_ever;
     uint32_t most; // of a thread: the innermost frame of the stack it was met in most often; AL_PROFILE_NONE none

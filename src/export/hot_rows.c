@@ -147,13 +147,32 @@ static void take_row(const struct pass *a, struct al_hot_row *row, const struct 
         a->v->by_rank[(size_t)(row - a->v->rows) * a->ranks + (uint32_t)rank] += (float)n;
 }
 
+// The row that a node of a stack counts for; AL_PROFILE_NONE none. below: the node that it called, AL_PROFILE_NONE for the leaf.
+static uint32_t row_of(const struct pass *a, uint32_t node, uint32_t below) {
+    const struct al_profile_node *nodes = a->p->nodes;
+    const uint32_t *function_of = a->h->function_of;
+    uint32_t frame = nodes[node].frame, function = function_of[frame];
+    switch (a->q->part) {
+    case AL_HOT_LINES_OF: return function == a->q->of ? frame : AL_PROFILE_NONE;
+    case AL_HOT_CALLERS_OF:
+        return below != AL_PROFILE_NONE && function_of[nodes[below].frame] == a->q->of ? function : AL_PROFILE_NONE;
+    case AL_HOT_CALLED_BY: {
+        uint32_t parent = nodes[node].parent;
+        return parent < a->p->node_count && function_of[nodes[parent].frame] == a->q->of ? function : AL_PROFILE_NONE;
+    }
+    case AL_HOT_ALL: break;
+    }
+    return a->q->by == AL_HOT_BY_FUNCTION ? function : frame;
+}
+
 static void take_frames(const struct pass *a, uint32_t number, bool counted, int32_t rank) {
     const struct al_hot_cell *c = &a->h->cells[number];
-    bool leaf = true;
-    for (uint32_t node = c->stack; node < a->p->node_count; node = a->p->nodes[node].parent, leaf = false) {
-        uint32_t frame = a->p->nodes[node].frame;
-        uint32_t row = a->q->by == AL_HOT_BY_FUNCTION ? a->h->function_of[frame] : frame;
-        if (a->v->stamps[row] == number + 1)
+    uint32_t below = AL_PROFILE_NONE;
+    for (uint32_t node = c->stack; node < a->p->node_count; below = node, node = a->p->nodes[node].parent) {
+        uint32_t row = row_of(a, node, below);
+        // A caller's self: it called what the stack ends in.
+        bool leaf = a->q->part == AL_HOT_CALLERS_OF ? below == c->stack : below == AL_PROFILE_NONE;
+        if (row == AL_PROFILE_NONE || a->v->stamps[row] == number + 1)
             continue; // recursion: once a stack
         a->v->stamps[row] = number + 1;
         take_row(a, &a->v->rows[row], c, leaf, counted, rank);
@@ -230,7 +249,7 @@ static void find_difference(const struct pass *a, uint32_t row) {
 
 static void name_row(const struct pass *a, uint32_t i) {
     struct al_hot_row *row = &a->v->rows[i];
-    *row = (struct al_hot_row){.track = AL_PROFILE_NONE, .most = AL_PROFILE_NONE, .rank = -1};
+    *row = (struct al_hot_row){.track = AL_PROFILE_NONE, .most = AL_PROFILE_NONE, .function = AL_PROFILE_NONE, .rank = -1};
     if (a->q->by == AL_HOT_BY_THREAD) {
         const struct al_hot_thread *t = &a->h->threads[i];
         row->track = i;
@@ -241,6 +260,7 @@ static void name_row(const struct pass *a, uint32_t i) {
     const struct al_profile_frame *f = &a->p->frames[i];
     row->name = f->name;
     row->file = f->file;
+    row->function = a->h->function_of[i];
     row->line = a->q->by == AL_HOT_BY_FUNCTION ? f->first_line : f->line;
 }
 
@@ -261,7 +281,9 @@ static int order(const void *a, const void *b, void *user) {
     case AL_HOT_SORT_NAME: break;
     }
     int result = of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
-    if (!result && q->sort != AL_HOT_SORT_NAME) // what is alike stands by its other figure
+    if (!result && q->sort != AL_HOT_SORT_NAME) // what is alike stands by its other figures
+        result = x->c.self < y->c.self ? 1 : x->c.self > y->c.self ? -1 : 0;
+    if (!result && q->sort != AL_HOT_SORT_NAME)
         result = x->c.total < y->c.total ? 1 : x->c.total > y->c.total ? -1 : 0;
     if (!result)
         result = strcmp(x->name, y->name);

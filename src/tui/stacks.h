@@ -11,7 +11,8 @@ struct al_stacks_ui {
     struct al_hot_query query; // its filter is the text below
     char filter[96], typed[96];
     bool typing, help, paused;
-    uint32_t thread; // that is chosen where rows are threads; AL_PROFILE_NONE none
+    uint32_t open; // the function that is looked at, AL_PROFILE_NONE none
+    char open_name[160];
     char thread_name[96]; // of query.track; "" all threads
     enum al_hot_by back;  // what rows were before they were threads
     int row, scroll, page; // chosen row; first one in sight; rows a page, set by drawing
@@ -20,6 +21,7 @@ struct al_stacks_ui {
 
 struct al_stacks_in {
     const struct al_hot_view *view;
+    const struct al_hot_view *around; // [3] of the function that is looked at: its lines, callers, what it called
     const struct al_profile *profile; // names of the threads' most frequent frames
     const char *title;                // "process 4242, rank 0 of 2, Python 3.11.2"
     const char *command;

@@ -237,12 +237,36 @@ static void rows(struct page *p, int y, int h) {
     (void)al_grid_text(p->g, 2, y + 1, p->g->w - 2, AL_STYLE_DIM, why);
 }
 
+// --- one function ---
+
+static int section(struct page *p, int y, int end, const char *title, const struct al_hot_view *v) {
+    if (y >= end)
+        return y;
+    (void)al_grid_text(p->g, 1, y++, p->g->w - 1, AL_STYLE_BOLD | AL_INK_COOL, title);
+    for (uint32_t i = 0; i < v->count && y < end; i++)
+        frame_row(p, y++, &v->rows[i]);
+    if (!v->count && y < end)
+        (void)al_grid_text(p->g, 2, y++, p->g->w - 2, AL_STYLE_DIM, "none");
+    return y + 1;
+}
+
+// Each part has a third; what one leaves is the next one's.
+static void around_page(struct page *p, int y, int h) {
+    static const char *const titles[] = {"lines", "called by", "calls"};
+    int end = y + h, third = h / 3 > 3 ? h / 3 : 3;
+    for (int i = 0; i < 3; i++) {
+        int limit = i == 2 ? end : y + third + (i == 1 ? (h - (y - (end - h))) / 6 : 0);
+        y = section(p, y, limit < end ? limit : end, titles[i], &p->in->around[i]);
+    }
+}
+
 // --- help and status ---
 
 static const char *const help_lines[][2] = {
     {"1 2 3 4", "sort by self%, total%, self time, total time; again turns the order round"},
     {"5, 6 or d", "sort by name; by how far a rank is from the others (--tree)"},
     {"l", "functions, or lines"},
+    {"Enter", "a function's lines, who called it and what it called; Esc back"},
     {"t", "threads; Enter there shows one alone, Esc all again"},
     {"w", "shares of the window, or since the start"},
     {"i", "idle threads, which sleep or wait in the kernel, count too"},
@@ -306,7 +330,10 @@ void al_stacks_draw(struct al_grid *g, const struct al_stacks_in *in, struct al_
     title_line(&p);
     figures_line(&p);
     state_line(&p);
-    if (in->ended)
+    if (ui->open != AL_PROFILE_NONE && in->around) {
+        int x = 1 + al_grid_text(g, 1, 3, g->w - 1, AL_STYLE_DIM, "function ");
+        (void)al_grid_text(g, x, 3, g->w - x, AL_STYLE_BOLD, ui->open_name);
+    } else if (in->ended)
         (void)al_grid_text(g, 1, 3, g->w - 1, AL_INK_BAD | AL_STYLE_BOLD, in->ended);
     else if (ui->thread_name[0]) {
         int x = 1 + al_grid_text(g, 1, 3, g->w - 1, AL_INK_WARN | AL_STYLE_BOLD, "only ");
@@ -314,6 +341,9 @@ void al_stacks_draw(struct al_grid *g, const struct al_stacks_in *in, struct al_
     }
     if (ui->help) {
         help_page(&p, HEAD_LINES, body + 1);
+    } else if (ui->open != AL_PROFILE_NONE && in->around) {
+        head_line(&p, HEAD_LINES);
+        around_page(&p, HEAD_LINES + 1, body);
     } else {
         head_line(&p, HEAD_LINES);
         rows(&p, HEAD_LINES + 1, body);

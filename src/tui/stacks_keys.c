@@ -11,7 +11,7 @@ const char *al_stacks_sort_word(enum al_hot_sort sort) {
 }
 
 void al_stacks_ui_init(struct al_stacks_ui *ui) {
-    *ui = (struct al_stacks_ui){.thread = AL_PROFILE_NONE};
+    *ui = (struct al_stacks_ui){.open = AL_PROFILE_NONE};
     ui->query.track = AL_PROFILE_NONE;
 }
 
@@ -22,6 +22,7 @@ static void sort_by(struct al_stacks_ui *ui, enum al_hot_sort sort) {
 }
 
 static void rows_are(struct al_stacks_ui *ui, enum al_hot_by by) {
+    ui->open = AL_PROFILE_NONE;
     if (by == AL_HOT_BY_THREAD && ui->query.by != by)
         ui->back = ui->query.by;
     ui->query.by = by;
@@ -34,18 +35,26 @@ static void only_thread(struct al_stacks_ui *ui, uint32_t track, const char *nam
 }
 
 static void enter(struct al_stacks_ui *ui, const struct al_stacks_in *in) {
-    if (ui->query.by != AL_HOT_BY_THREAD || ui->row < 0 || (uint32_t)ui->row >= in->view->count)
+    if (ui->open != AL_PROFILE_NONE || ui->row < 0 || (uint32_t)ui->row >= in->view->count)
         return;
     const struct al_hot_row *r = &in->view->rows[ui->row];
+    if (ui->query.by != AL_HOT_BY_THREAD) {
+        ui->open = r->function;
+        (void)al_str_copy(ui->open_name, sizeof ui->open_name, r->name);
+        return;
+    }
     only_thread(ui, r->track, r->name, in->processes > 1 ? r->file : "");
     rows_are(ui, ui->back);
 }
 
 // What was chosen last is given up first.
 static void escape(struct al_stacks_ui *ui) {
-    if (ui->help)
+    if (ui->help || ui->open != AL_PROFILE_NONE) {
+        ui->open = ui->help ? ui->open : AL_PROFILE_NONE;
         ui->help = false;
-    else if (*ui->filter)
+        return;
+    }
+    if (*ui->filter)
         ui->filter[0] = '\0';
     else if (ui->query.by == AL_HOT_BY_THREAD)
         rows_are(ui, ui->back);
@@ -115,9 +124,9 @@ enum al_stacks_action al_stacks_key(struct al_stacks_ui *ui, const struct al_sta
     switch (key) {
     case 'q':
     case 'Q':
-        if (!ui->help)
+        if (!ui->help && ui->open == AL_PROFILE_NONE)
             return AL_STACKS_QUIT;
-        ui->help = false;
+        escape(ui);
         break;
     case 'x':
     case 'X':

@@ -202,6 +202,41 @@ def test_keys(live, program):
         ended(t)
 
 
+def test_one_function(live, program):
+    with live("-d", "100s") as t:
+        t.wait(lambda s: (shown(s, "spin") or [0] * 3)[2] > 1)
+        t.press("\r")
+        text = t.wait("called by")
+        lines, callers, called = re.split("called by|calls\n", text)
+        assert " function spin" in lines and re.search(rf":{line_of(program, 'while time.perf_counter')}$", lines, re.M)
+        assert shown(callers, "seventy")[1] == pytest.approx(70, abs=20) and shown(callers, "thirty")[1] == pytest.approx(30, abs=20)
+        assert "none" in called
+        t.press("\033")
+        t.wait(lambda s: "called by" not in s and shown(s, "<module>"))
+        t.press("5" + DOWN + "\r")  # by name: seventy
+        text = t.wait(lambda s: " function seventy" in s and "called by" in s)
+        lines, callers, called = re.split("called by|calls\n", text)
+        assert shown(callers, "<module>")[1] == shown(lines, "seventy")[1] == pytest.approx(shown(called, "spin")[1], abs=5)
+        t.press("q")
+        t.wait(lambda s: "called by" not in s)
+        t.press("q")
+        ended(t)
+
+
+def test_the_job_on_a_screen(alula_bin, tmp_path):
+    launcher, program = tmp_path / "torchrun", tmp_path / "ranks.py"
+    launcher.write_text(LAUNCHER)
+    program.write_text(RANKS)
+    with running(sys.executable, launcher, program, 60, lines=3) as process, \
+            Terminal([alula_bin, "stacks", "--tree", str(process.pid)], columns=150) as t:
+        text = t.wait(lambda s: re.search(r" loads .* [01]: [19]\d? %, others 5\d %", s))
+        assert "rank that differs" in text and re.search(r"^ process \d+.*, 3 processes", text)
+        t.press("t")
+        t.wait(lambda s: re.search(r" process \d+, rank 1 of 2 (loads|steps) ", s))
+        t.press("q")
+        ended(t)
+
+
 def test_sorting_pausing_forgetting(live):
     def order(text):
         return re.findall(r"^ .*%? (spin|seventy|thirty|<module>) ", text, re.M)

@@ -191,6 +191,39 @@ static void threads_and_ranks(void **state) {
     tear_down(&w);
 }
 
+static void around_a_function(void **state) {
+    (void)state;
+    struct world w;
+    set_up(&w);
+    rounds(&w, 6, 0, w.load, 0);
+    rounds(&w, 3, 0, w.load_later, 0);
+    rounds(&w, 1, 0, w.main, 0);
+    rounds(&w, 5, 0, w.deep, 0);
+    struct al_hot_query q = all;
+    uint32_t load = row_at(&w, &q, "load", 3)->function, main = row_at(&w, &q, "main", 1)->function, again = row_at(&w, &q, "again", 19)->function;
+    q.part = AL_HOT_LINES_OF;
+    q.by = AL_HOT_BY_LINE;
+    q.of = load;
+    assert_int_equal(row_at(&w, &q, "load", 4)->c.self, 6);
+    assert_int_equal(w.v.count, 2);
+    q.by = AL_HOT_BY_FUNCTION;
+    q.part = AL_HOT_CALLERS_OF;
+    const struct al_hot_row *r = row_at(&w, &q, "main", 1);
+    assert_true(w.v.count == 1 && r->c.total == 9 && r->c.self == 9);
+    q.of = main;
+    assert_int_equal(al_hot_rows(w.h, w.p, &q, &w.v), 0);
+    assert_int_equal(w.v.count, 0); // a root
+    q.part = AL_HOT_CALLED_BY;
+    r = row_at(&w, &q, "load", 3);
+    assert_true(w.v.count == 1 && r->c.total == 9 && r->c.self == 9 && w.v.sum.total == 15);
+    q.of = again; // it calls itself, and is called by a function and by itself
+    assert_int_equal(row_at(&w, &q, "again", 19)->c.total, 5);
+    q.part = AL_HOT_CALLERS_OF;
+    assert_int_equal(row_at(&w, &q, "again", 19)->c.total, 5);
+    assert_int_equal(row_at(&w, &q, "load", 40)->c.total, 5);
+    tear_down(&w);
+}
+
 static void orders(void **state) {
     (void)state;
     struct world w;
@@ -219,6 +252,7 @@ int al_test_hot(void) {
         cmocka_unit_test(functions_and_lines), cmocka_unit_test(recursion_counts_once_and_names_are_not_enough),
         cmocka_unit_test(what_counts),         cmocka_unit_test(the_window_slides),
         cmocka_unit_test(threads_and_ranks),   cmocka_unit_test(orders),
+        cmocka_unit_test(around_a_function),
     };
     return cmocka_run_group_tests_name("hot", tests, NULL, NULL);
 }
