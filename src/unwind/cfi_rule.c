@@ -73,7 +73,9 @@ static int make_reg(const struct al_elfutils *e, Dwarf_Frame *frame, struct al_r
         return 0;
     }
     if (!count) {
-        ret->kind = ops ? AL_RULE_LOST : AL_RULE_SAME;
+        // What a table does not mention is the ABI's to say. libdw's list of registers that a function leaves as they were
+        // lacks rbx, and tells such a one from a register that is marked as undefined in no way.
+        ret->kind = ops && !(AL_REG_SAVED >> i & 1) ? AL_RULE_LOST : AL_RULE_SAME;
         return 0;
     }
     if (simple(ops, count, ret))

@@ -12,11 +12,13 @@
 #define AL_REG_FP 29u
 #define AL_REG_SP 31u
 #define AL_REG_PC 32u
+#define AL_REG_SAVED 0x3ff80000ULL // x19 to x29: functions leave them as they were
 #else
 #define AL_REG_COUNT 17u
 #define AL_REG_FP 6u
 #define AL_REG_SP 7u
 #define AL_REG_PC 16u
+#define AL_REG_SAVED 0xf048ULL // rbx, rbp, r12 to r15: functions leave them as they were
 #endif
 
 enum al_rule_kind {
