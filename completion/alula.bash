@@ -8,7 +8,7 @@ _alula_options() {
     watch) echo "--json --compat --for --fail-on --model-size --quiet --verbose --summary --pcie --record-scenario --interval --no-stacks $common" ;;
     ps) echo "-a --all -u --user --json --interval $common" ;;
     dump) echo "-p --pid -s --subprocesses -l --locals --tree --all-ranks --brief -n --native --native-all --blocking --nonblocking --json --depth --no-cmdline --help" ;;
-    stacks) echo "-p --pid -s --subprocesses --tree -i --idle -g --gil -l --lines -t --threads --thread --filter --sort --window -w --whole -r --rate -d --duration --once --rows --json --ascii --no-color --no-cmdline --help" ;;
+    stacks) echo "-p --pid -s --subprocesses --tree -i --idle -g --gil -n --native -l --lines -t --threads --thread --filter --sort --window -w --whole -r --rate -d --duration --once --rows --json --ascii --no-color --no-cmdline --help" ;;
     profile) echo "-o --output -d --duration -r --rate -f --format -g --gil -i --idle -s --subprocesses --tree -t --threads -F --function --nolineno -n --native --native-all --blocking --nonblocking -p --pid --from --list --id --no-record --no-cmdline --quiet --help" ;;
     ask) echo "memory-summary empty-cache --json --timeout --help" ;;
     run) echo "--output-dir --log-every --tensorboard --record --no-record --fail-on --soak --model-size --empty-cache-above --nvtx --preset --quiet --verbose --interval --gpu --config --no-cmdline --no-stacks --no-color --color --help" ;;

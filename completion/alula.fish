@@ -78,7 +78,7 @@ complete -c alula -n '__alula_is attach' -l wait -x
 complete -c alula -n '__alula_is attach dump stacks profile' -a '(__fish_complete_pids)'
 complete -c alula -n '__alula_is dump stacks profile' -s p -l pid -x -a '(__fish_complete_pids)'
 complete -c alula -n '__alula_is dump stacks profile' -s s -l subprocesses
-complete -c alula -n '__alula_is profile' -s n -l native
+complete -c alula -n '__alula_is stacks profile' -s n -l native
 complete -c alula -n '__alula_is profile' -l native-all
 complete -c alula -n '__alula_is profile' -l blocking
 complete -c alula -n '__alula_is profile' -l nonblocking

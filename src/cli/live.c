@@ -30,6 +30,7 @@ static const char usage[] =
     "      --tree           the whole job that it belongs to, and which rank differs from the others\n"
     "  -i, --idle           also count threads that sleep or wait in the kernel (key i)\n"
     "  -g, --gil            only count threads that hold the GIL (key g)\n"
+    "  -n, --native         native frames too; idle threads then only with --idle from the start\n"
     "  -l, --lines          lines instead of functions (key l)\n"
     "  -t, --threads        threads (key t)\n"
     "      --thread NAME    only the thread of this name or id\n"
@@ -64,6 +65,7 @@ static const struct option options[] = {
     {"tree", no_argument, NULL, OPT_TREE},
     {"idle", no_argument, NULL, 'i'},
     {"gil", no_argument, NULL, 'g'},
+    {"native", no_argument, NULL, 'n'},
     {"lines", no_argument, NULL, 'l'},
     {"threads", no_argument, NULL, 't'},
     {"thread", required_argument, NULL, OPT_THREAD},
@@ -127,6 +129,7 @@ static int take(struct al_live *l, int option) {
     case OPT_TREE: l->p.reach = AL_STACKS_JOB; return 0;
     case 'i': q->idle = true; return 0;
     case 'g': q->gil = true; return 0;
+    case 'n': l->p.native = true; return 0;
     case 'l': q->by = AL_HOT_BY_LINE; return 0;
     case 't': q->by = AL_HOT_BY_THREAD; return 0;
     case OPT_THREAD: l->thread = optarg; return 0;
@@ -152,7 +155,7 @@ static int take(struct al_live *l, int option) {
 
 static int parse(struct al_live *l, int argc, char **argv) {
     int option, result = 0;
-    while (!result && !l->p.help && (option = getopt_long(argc, argv, "sigltwr:d:p:h", options, NULL)) != -1)
+    while (!result && !l->p.help && (option = getopt_long(argc, argv, "signltwr:d:p:h", options, NULL)) != -1)
         result = take(l, option);
     if (result || l->p.help)
         return result;
@@ -214,6 +217,7 @@ static int add(struct al_profiling *p, struct al_profile_target *t, const struct
 }
 
 static int forget(struct al_live *l) {
+    l->forgets++;
     al_hot_reset(l->hot, true);
     l->process_count = 0;
     l->thread_found = false;
@@ -346,7 +350,8 @@ static int run(struct al_live *l) {
     l->p.user = l;
     l->p.add = add;
     l->p.ticked = ticked;
-    l->p.idle = l->p.bare = true; // idle threads cost nothing: they are not read again
+    l->p.bare = true;
+    l->p.idle = !l->p.native || l->ui.query.idle; // idle threads cost nothing: they are not read again; but unwound they would be
     l->p.cmdline = !l->no_cmdline;
     int result = al_profiling_open(&l->p);
     if (result)

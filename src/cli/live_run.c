@@ -48,6 +48,7 @@ struct screen {
     struct al_term *term;
     struct al_grid grid;
     struct al_stacks_in in;
+    uint32_t forgets; // of the rows that `in` has
 };
 
 // fresh: with new figures, unless the screen is paused.
@@ -56,8 +57,10 @@ static int draw(struct screen *s, bool fresh) {
     int w, h, result = 0;
     al_term_size(s->term, &w, &h);
     pthread_mutex_lock(&l->lock);
-    if (fresh || !s->in.view)
+    if (fresh || !s->in.view || s->forgets != l->forgets) {
         result = al_live_take(l, &s->in);
+        s->forgets = l->forgets;
+    }
     s->in.realtime_ns = al_realtime_ns();
     if (!result)
         result = al_grid_resize(&s->grid, w, h);
@@ -78,6 +81,8 @@ static bool answer(struct screen *s, bool *ret_any, int *ret_result) {
     while ((key = al_term_key(s->term, &mouse)) != AL_KEY_NONE) {
         *ret_any = true;
         pthread_mutex_lock(&s->l->lock);
+        if (s->forgets != s->l->forgets && !(*ret_result = al_live_take(s->l, &s->in)))
+            s->forgets = s->l->forgets;
         enum al_stacks_action action = key == AL_KEY_MOUSE ? al_stacks_mouse(&s->l->ui, &s->in, mouse.y, mouse.what)
                                                            : al_stacks_key(&s->l->ui, &s->in, key);
         if (action == AL_STACKS_RESET)

@@ -61,7 +61,7 @@ struct al_hot_counts { // thread-samples; self and total by the query, the other
 };
 
 struct al_hot_row {
-    const char *name, *file; // of a thread: its name, its process's name. Valid as long as profile and hot
+    const char *name, *file; // file: of native code its object; of a thread its process. Valid as long as profile and hot
     int32_t line;            // function: its first line; 0 not known
     uint32_t track;          // of a thread; else AL_PROFILE_NONE
     uint32_t function;       // its number, for the parts of a function; AL_PROFILE_NONE of a thread

@@ -11,7 +11,7 @@
 void al_profile_get_frame(const struct al_profile *p, uint32_t frame, const char **name, const char **file, int32_t *line) {
     bool known = frame < p->frame_count;
     *name = known ? p->frames[frame].name : "";
-    *file = known ? p->frames[frame].file : "";
+    *file = !known ? "" : *p->frames[frame].file ? p->frames[frame].file : p->frames[frame].object;
     *line = known ? p->frames[frame].line : 0;
 }
 
@@ -23,11 +23,14 @@ static uint64_t function_hash(const struct al_profile_frame *f) {
         h = (h ^ (unsigned char)*c) * 0x100000001b3ULL;
     for (const char *c = f->file; *c; c++)
         h = (h ^ (unsigned char)*c) * 0x100000001b3ULL;
+    for (const char *c = f->object; *c; c++)
+        h = (h ^ (unsigned char)*c) * 0x100000001b3ULL;
     return h ^ h >> 29;
 }
 
 static bool same_function(const struct al_profile_frame *a, const struct al_profile_frame *b) {
-    return a->first_line == b->first_line && strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0;
+    return a->first_line == b->first_line && strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0 &&
+           strcmp(a->object, b->object) == 0;
 }
 
 static uint32_t place_of(const struct al_profile *p, const struct al_profile_index *x, uint32_t frame) {
@@ -259,7 +262,7 @@ static void name_row(const struct pass *a, uint32_t i) {
     }
     const struct al_profile_frame *f = &a->p->frames[i];
     row->name = f->name;
-    row->file = f->file;
+    row->file = *f->file ? f->file : f->object;
     row->function = a->h->function_of[i];
     row->line = a->q->by == AL_HOT_BY_FUNCTION ? f->first_line : f->line;
 }

@@ -98,6 +98,21 @@ def test_only_the_holder_of_the_gil(alula, program):
     assert rows["spin"]["self_ratio"] > 0.9 and rows["spin"]["gil_ratio"] > 0.8 and "sleeps" not in rows
 
 
+def test_native_frames(alula, tmp_path):
+    program = tmp_path / "sorts.py"
+    program.write_text("print(flush=True)\ndata = [str(i * 7919 % 100003) for i in range(200000)]\nwhile True: sorted(data)\n")
+    with running(sys.executable, program, patience=0) as process:
+        got = alula("stacks", "--native", "--json", "-d", "2s", process.pid)
+        process.kill()
+    assert got.returncode == 0
+    if got.stderr:
+        pytest.skip(f"no native frames here: {got.stderr}")
+    rows = by_name(json.loads(got.stdout))
+    python = [row for row in rows.values() if row["file"] == str(program)]
+    native = [row for row in rows.values() if "/" in row["file"] and not row["file"].endswith(".py")]
+    assert python and python[0]["total_ratio"] > 0.95 and sum(row["self_ratio"] for row in native) > 0.5
+
+
 def test_which_rank_differs(alula, tmp_path):
     launcher, program = tmp_path / "torchrun", tmp_path / "ranks.py"
     launcher.write_text(LAUNCHER)
