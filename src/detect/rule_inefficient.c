@@ -377,7 +377,7 @@ static void say_title(struct al_run *run, struct al_draft *d, const struct about
     enum al_look_kind kind = al_looks_kind(&about->look, &share);
     al_draft_title(d, starved ? "starved by input" : "running inefficiently");
     if (!starved && al_looks_enough(&about->look, run->set) && kind != AL_LOOK_KIND_OTHER && share >= 0.5)
-        al_draft_title(d, ": %s", al_look_kind_does(kind));
+        al_draft_title(d, ": the main thread %s", al_look_kind_does(kind));
 }
 
 static void raise(struct al_run *run, struct al_track *t, const struct about *about, bool starved)

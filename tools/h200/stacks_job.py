@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-WIDTH, ROWS, LENGTH, WORDS = (2048, 32, 512, 50257) if DEVICE == "cuda" else (64, 4, 16, 500)
+WIDTH, ROWS, LENGTH, WORDS = (2048, 32, 512, 50257) if DEVICE == "cuda" else (16, 4, 8, 50)
 WORKERS = int(os.environ.get("JOB_WORKERS", "8"))
 
 
@@ -86,6 +86,8 @@ def healthy(model, optimizer):
 
 def main():
     kind, seconds = sys.argv[1], float(sys.argv[2])
+    if DEVICE == "cpu":
+        torch.set_num_threads(1)
     model = make()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     loop = {"starved": starved, "item": item, "save": save, "healthy": healthy}[kind](model, optimizer)
