@@ -17,6 +17,7 @@ int al_stack_again(struct al_stack *s, size_t i, struct al_stack_thread *ret) {
         return AL_E_NOMEM;
     const struct al_interp *interp = al_interp_of(s, t->interp);
     al_gil_watch(s, interp, true);
+    slot->ahead_number = 0;
     slot->walked = false; // with figures of the scheduler's that were read before
     int error = al_slot_walk(s, slot, al_monotonic_ns());
     if (error)

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 
 #define MEMOS 1024u // a power of 2
 // How long an entry is believed without a look: a freed code object's address may come back for another one. Most are freed young
@@ -180,7 +179,7 @@ static void compare(struct al_codes *c, struct al_code **batch, uint32_t count, 
         if (i < done)
             take_words(c->layout, raw + i * c->layout->code_size, words);
         if (memcmp(words, e->words, sizeof words) == 0) {
-            e->wait_ns = e->wait_ns * 2 < CHECK_NS ? e->wait_ns * 2 : CHECK_NS;
+            e->wait_ns = e->wait_ns * 2 < CHECK_NS ? e->wait_ns * 2 : AL_CODES_CHECK_NS;
             continue;
         }
         int64_t now = e->checked_ns;

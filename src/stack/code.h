@@ -5,10 +5,14 @@
 #ifndef AL_STACK_CODE_H
 #define AL_STACK_CODE_H
 
+#include "base/clock.h"
 #include "stack/core/lines.h"
 #include "stack/core/text.h"
 #include "stack/core/walk.h"
 #include "stack/intern.h"
+
+// How long an entry is believed without a look where the target does not count its freed code objects.
+#define AL_CODES_CHECK_NS (100 * AL_NS_PER_MS)
 
 struct al_code {
     uint64_t address;  // 0: a free place

@@ -5,6 +5,7 @@
 
 #include "stack/code.h"
 #include "stack/find.h"
+#include "stack/slot.h"
 #include "stack/stack.h"
 
 #define AL_THREADS_MOST 65536u
@@ -16,32 +17,7 @@ struct al_tstate {
     uint64_t number; // of all that the interpreter ever had; 0 not known (3.13 on: native tells them apart)
     int64_t native;  // tid in the target's pid namespace; 0 not known
     uint32_t status, holds, wants;
-};
-
-// What /proc says about a thread; kept from sample to sample.
-struct al_task {
-    int figures_fd, state_fd; // of schedstat and (of a thread that runs) syscall or stat; -1
-    bool calls_unknown;       // no file syscall here, or no right to it
-    uint64_t run_ns, wait_ns, slices;
-    bool known, off_cpu;     // off_cpu: it slept, and its figures are those that it fell asleep with
-    uint8_t quiet;           // samples in a row with the same figures
-    uint8_t idle, waits_gil; // enum al_stack_tristate
-};
-
-struct al_slot {
-    uint64_t tstate, id, number;
-    int64_t native;
-    pid_t tid;
-    uint64_t first_seen, seen; // numbers of the first and last sample that had it
-    struct al_plan plan;
-    struct al_task task;
-    struct al_stack_frame *frames; // the last walk's
-    uint32_t count, cap;
-    uint8_t status;
-    bool truncated, walked; // walked: frames are of a walk during which it slept, and since
-    char name[64];
-    bool named;
-    int64_t name_retry_ns;
+    uint32_t piece; // of the reading of the list
 };
 
 struct al_interp {
@@ -85,6 +61,9 @@ struct al_stack {
     size_t block_cap;
     struct al_piece *pieces;
     size_t pieces_count, pieces_cap, heads, done;
+    uint32_t block_used;
+    struct al_ahead ahead[AL_AHEAD_MOST]; // in the order of tstates
+    size_t ahead_count;
     uint64_t generation; // sum of the interpreters' counts of freed code objects
     bool generation_known, list_broken;
 
@@ -116,7 +95,16 @@ struct al_stack {
 void al_frame_fill(struct al_stack *s, const struct al_raw_frame *raw, struct al_code *code, struct al_stack_frame *f);
 // threads.c: s->tstates and s->interps as they are now.
 int al_threads_list(struct al_stack *s);
+// ahead.c
+void al_ahead_note(struct al_stack *s, const struct al_slot *slot); // that its stack was read in this sample
+// Adds the thread state of `span` bytes with what its thread's walk needs to s->pieces; *piece: the thread state's.
+bool al_ahead_ask(struct al_stack *s, struct al_ahead *a, const struct al_interp *interp, uint32_t span, uint32_t *piece);
+void al_ahead_take(struct al_stack *s); // after the reading
+// threads.c
+bool al_pieces_room(struct al_stack *s, size_t more);
+bool al_threads_fetch(struct al_stack *s, uint64_t address, void *out, uint32_t size); // of what is not of one thread
 // slots.c
+struct al_slot *al_slot_find(const struct al_stack *s, uint64_t tstate);         // NULL: none
 struct al_slot *al_slot_get(struct al_stack *s, const struct al_tstate *t); // NULL: out of memory
 void al_slots_drop_old(struct al_stack *s);
 void al_slots_free(struct al_stack *s);

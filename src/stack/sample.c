@@ -15,9 +15,12 @@ static bool more_frames(struct al_slot *slot, uint32_t count) {
     if (count <= slot->cap)
         return true;
     struct al_stack_frame *more = realloc(slot->frames, (count + 16) * sizeof *more);
-    if (!more)
+    if (more)
+        slot->frames = more;
+    struct al_raw_frame *raw = more ? realloc(slot->raw, (count + 16) * sizeof *raw) : NULL;
+    if (!raw)
         return false;
-    slot->frames = more;
+    slot->raw = raw;
     slot->cap = count + 16;
     return true;
 }
@@ -39,14 +42,35 @@ void al_frame_fill(struct al_stack *s, const struct al_raw_frame *raw, struct al
     };
 }
 
+// From the root on, how many frames stand as they stood at the last walk, and need no new look at their code.
+static uint32_t unmoved(const struct al_stack *s, const struct al_slot *slot, int64_t now) {
+    const struct al_walk *w = &s->walk;
+    uint32_t n = 0, least = slot->raw_count < w->count ? slot->raw_count : w->count;
+    uint64_t generation = s->codes.generation;
+    if (generation ? generation != slot->raw_generation : now > slot->raw_due_ns)
+        return 0;
+    for (; n < least; n++) {
+        const struct al_raw_frame *a = &w->frames[w->count - 1 - n], *b = &slot->raw[slot->raw_count - 1 - n];
+        if (a->address != b->address || a->instr != b->instr || a->code != b->code || a->tlbc != b->tlbc ||
+            a->entry != b->entry)
+            break;
+    }
+    return n;
+}
+
 // The walk's addresses become functions and lines.
 static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
     const struct al_walk *w = &s->walk;
-    slot->count = 0;
+    uint32_t kept = unmoved(s, slot, now), fresh = w->count - kept, bad = 0;
+    int64_t due = kept ? slot->raw_due_ns : INT64_MAX;
+    uint32_t from = slot->raw_count - kept;
+    slot->count = slot->raw_count = 0;
     if (!more_frames(slot, w->count))
         return AL_E_NOMEM;
-    al_codes_check(&s->codes, w->frames, w->count, now);
-    for (uint32_t i = 0; i < w->count; i++) {
+    if (kept)
+        memmove(&slot->frames[fresh], &slot->frames[from], kept * sizeof *slot->frames);
+    al_codes_check(&s->codes, w->frames, fresh, now);
+    for (uint32_t i = 0; i < fresh; i++) {
         struct al_code *code = al_codes_get(&s->codes, w->frames[i].code, now);
         if (!code)
             return AL_E_NOMEM;
@@ -55,13 +79,27 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
                 slot->frames[slot->count - 1].entry = true;
             continue;
         }
+        due = code->checked_ns + AL_CODES_CHECK_NS < due ? code->checked_ns + AL_CODES_CHECK_NS : due;
         al_frame_fill(s, &w->frames[i], code, &slot->frames[slot->count]);
-        s->counts.degraded_frames += slot->frames[slot->count++].degraded;
+        bad += slot->frames[slot->count++].degraded;
     }
+    s->counts.degraded_frames += bad;
+    if (slot->count < fresh) // some were left out
+        memmove(&slot->frames[slot->count], &slot->frames[fresh], kept * sizeof *slot->frames);
+    // What could not be read is tried again; what is no code does not stand where its frame stood.
+    if (!bad && slot->count == fresh) {
+        memcpy(slot->raw, w->frames, w->count * sizeof *slot->raw);
+        slot->raw_count = w->count;
+        slot->raw_due_ns = due;
+        slot->raw_generation = s->codes.generation;
+    }
+    slot->count += kept;
     return 0;
 }
 
 int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
+    s->walk.ahead = slot->ahead_number == s->number ? slot->ahead : (struct al_copies){NULL, NULL, 0};
+    slot->ahead_number = 0;
     enum al_walk_status status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
     while (status == AL_WALK_MORE) {
         uint32_t cap = slot->plan.cap * 2 < AL_SPANS_MOST ? slot->plan.cap * 2 : AL_SPANS_MOST;
@@ -185,6 +223,10 @@ static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned
         s->counts.unchanged++;
     } else {
         al_gil_watch(s, interp, holds);
+        if ((what & AL_STACK_STATE) && out->idle != AL_STACK_NO)
+            slot->ahead_number = 0; // of one that sleeps: as it stands since it was seen to
+        else
+            al_ahead_note(s, slot);
         int error = al_slot_walk(s, slot, now);
         if (error)
             return error;
@@ -254,6 +296,7 @@ int al_stack_sample(struct al_stack *s, unsigned what, const struct al_stack_sam
         return error;
     // While the interpreters' counts of freed code objects stand still, no address has got another meaning.
     s->codes.generation = s->generation_known ? s->generation : 0;
+    s->ahead_count = 0;
     for (size_t i = 0; i < s->tstates_count && !error; i++)
         error = sample_thread(s, &s->tstates[i], what, s->sample.at_ns, &s->threads[i]);
     if (error)

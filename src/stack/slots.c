@@ -16,6 +16,7 @@ static void free_slot(struct al_slot *slot) {
     al_task_free(&slot->task);
     free(slot->plan.spans);
     free(slot->frames);
+    free(slot->raw);
     free(slot);
 }
 
@@ -55,6 +56,15 @@ static struct al_slot *new_slot(const struct al_tstate *t) {
     slot->task.figures_fd = slot->task.state_fd = -1;
     slot->plan = (struct al_plan){.spans = spans, .cap = SPANS_FIRST};
     return slot;
+}
+
+struct al_slot *al_slot_find(const struct al_stack *s, uint64_t tstate) {
+    if (!s->slots_cap)
+        return NULL;
+    size_t at = place_of(tstate, s->slots_cap);
+    while (s->slots[at] && s->slots[at]->tstate != tstate)
+        at = (at + 1) & (s->slots_cap - 1);
+    return s->slots[at];
 }
 
 struct al_slot *al_slot_get(struct al_stack *s, const struct al_tstate *t) {

@@ -10,6 +10,7 @@
 #define GAP_MOST 1024u    // bytes copied in vain rather than beginning another piece
 #define HEADS_MERGED 16u
 #define TRIES 3
+#define GIL_ASKED 64u     // samples
 #define INTERPS_AHEAD 16u // interpreters that are read ahead
 
 static uint32_t span_of(const struct al_layout *l) {
@@ -77,11 +78,31 @@ static bool ask(struct al_stack *s, uint64_t address, uint32_t size) {
     return true;
 }
 
-static bool ask_thread(struct al_stack *s, uint64_t address, uint32_t span) {
-    if (!room((void **)&s->pieces, &s->pieces_cap, s->pieces_count + 1, sizeof *s->pieces))
+bool al_pieces_room(struct al_stack *s, size_t more) {
+    return room((void **)&s->pieces, &s->pieces_cap, s->pieces_count + more, sizeof *s->pieces);
+}
+
+static bool ask_thread(struct al_stack *s, struct al_tstate *t, uint32_t span) {
+    if (!al_pieces_room(s, 1))
         return false;
-    s->pieces[s->pieces_count++] = (struct al_piece){address, span, 0};
+    t->piece = (uint32_t)s->pieces_count;
+    s->pieces[s->pieces_count++] = (struct al_piece){t->address, span, s->block_used};
+    s->block_used += (span + 7) & ~7u;
     return true;
+}
+
+static bool ask_threads(struct al_stack *s, uint32_t span) {
+    bool ok = true;
+    size_t k = 0;
+    for (size_t i = 0; i < s->tstates_count && ok; i++) {
+        struct al_tstate *t = &s->tstates[i];
+        if (k < s->ahead_count && s->ahead[k].tstate == t->address)
+            ok = al_ahead_ask(s, &s->ahead[k++], al_interp_of(s, t->interp), span, &t->piece);
+        else
+            ok = ask_thread(s, t, span);
+    }
+    s->ahead_count = k;
+    return ok;
 }
 
 // What is read of an interpreter besides its GIL: one piece when it lies together, as it does.
@@ -95,6 +116,11 @@ static void span_interp(const struct al_layout *l, uint32_t *ret_low, uint32_t *
     *ret_high += 8;
 }
 
+// Where an interpreter's GIL lies does not change; it is asked for now and then all the same.
+static bool asks_gil(const struct al_stack *s, const struct al_interp *i) {
+    return !i->gil || s->number % GIL_ASKED == 0;
+}
+
 static bool ask_interp(struct al_stack *s, const struct al_interp *i) {
     const struct al_layout *l = &s->found.layout;
     uint32_t low, high;
@@ -104,7 +130,8 @@ static bool ask_interp(struct al_stack *s, const struct al_interp *i) {
         ok = ok && ask(s, i->address + l->interp_code_generation, 8);
     if (l->free_threaded || l->runtime_current != AL_LAYOUT_NONE)
         return ok;
-    ok = ok && ask(s, i->address + l->interp_gil, 8);
+    if (asks_gil(s, i))
+        ok = ok && ask(s, i->address + l->interp_gil, 8);
     return ok && (!i->gil || ask(s, i->gil + l->gil_holder, l->gil_locked + 4 - l->gil_holder));
 }
 
@@ -112,28 +139,28 @@ static bool ask_interp(struct al_stack *s, const struct al_interp *i) {
 // how many could be read.
 static int read_known(struct al_stack *s, uint32_t span) {
     const struct al_layout *l = &s->found.layout;
-    size_t at = 0;
     s->pieces_count = s->heads = s->done = 0;
+    s->block_used = 0;
     bool ok = ask(s, s->found.runtime + l->runtime_interpreters, 8);
     if (l->runtime_current != AL_LAYOUT_NONE)
         ok = ok && ask(s, s->found.runtime + l->runtime_current, 8);
     for (size_t i = 0; i < s->interps_count && i < INTERPS_AHEAD; i++)
         ok = ok && ask_interp(s, &s->interps[i]);
     s->heads = s->pieces_count;
-    for (size_t i = 0; i < s->tstates_count; i++)
-        ok = ok && ask_thread(s, s->tstates[i].address, span);
-    for (size_t i = 0; i < s->pieces_count; i++) {
-        s->pieces[i].at = (uint32_t)at;
-        at += (s->pieces[i].size + 7) & ~7u;
+    for (size_t i = 0; i < s->heads; i++) {
+        s->pieces[i].at = s->block_used;
+        s->block_used += (s->pieces[i].size + 7) & ~7u;
     }
-    if (!ok || !room((void **)&s->block, &s->block_cap, at / 8 + 1, 8))
+    ok = ok && ask_threads(s, span);
+    if (!ok || !room((void **)&s->block, &s->block_cap, s->block_used / 8 + 1, 8))
         return AL_E_NOMEM;
     s->done = s->memory.gather(s->memory.user, s->pieces, s->pieces_count, s->block);
+    al_ahead_take(s);
     return 0;
 }
 
 // From the pieces before the threads', else read now.
-static bool fetch(struct al_stack *s, uint64_t address, void *out, uint32_t size) {
+bool al_threads_fetch(struct al_stack *s, uint64_t address, void *out, uint32_t size) {
     for (size_t i = 0; i < s->heads && i < s->done; i++) {
         const struct al_piece *p = &s->pieces[i];
         if (address >= p->address && address - p->address <= p->size && size <= p->size - (address - p->address)) {
@@ -145,16 +172,16 @@ static bool fetch(struct al_stack *s, uint64_t address, void *out, uint32_t size
 }
 
 static bool fetch_u64(struct al_stack *s, uint64_t address, uint64_t *ret) {
-    return fetch(s, address, ret, sizeof *ret);
+    return al_threads_fetch(s, address, ret, sizeof *ret);
 }
 
 // One thread state: from the block when it is one of those near *hint, else read now.
 static bool one(struct al_stack *s, uint64_t address, uint32_t span, size_t *hint, struct al_tstate *ret) {
     unsigned char raw[TSTATE_BYTES];
-    for (size_t i = *hint; s->heads + i < s->done && i < *hint + 16; i++) {
-        const struct al_piece *p = &s->pieces[s->heads + i];
-        if (p->address != address)
+    for (size_t i = *hint; i < s->tstates_count && i < *hint + 16; i++) {
+        if (s->tstates[i].address != address || s->tstates[i].piece >= s->done)
             continue;
+        const struct al_piece *p = &s->pieces[s->tstates[i].piece];
         *hint = i + 1;
         parse(&s->found.layout, (unsigned char *)s->block + p->at, address, ret);
         return true;
@@ -196,8 +223,8 @@ static int threads_of(struct al_stack *s, const struct al_interp *interp, uint32
 // Who holds the interpreter's GIL.
 static void read_gil(struct al_stack *s, struct al_interp *i) {
     const struct al_layout *l = &s->found.layout;
-    unsigned char raw[264];
-    i->gil = i->holder = 0;
+    unsigned char raw[AL_WATCH_MOST];
+    i->holder = 0;
     if (l->free_threaded)
         return;
     if (l->runtime_current != AL_LAYOUT_NONE) {
@@ -206,8 +233,9 @@ static void read_gil(struct al_stack *s, struct al_interp *i) {
         return;
     }
     uint32_t size = l->gil_locked + 4 - l->gil_holder;
-    if (l->gil_locked < l->gil_holder || size > sizeof raw || !fetch_u64(s, i->address + l->interp_gil, &i->gil) ||
-        !al_address_ok(i->gil, 8) || !fetch(s, i->gil + l->gil_holder, raw, size)) {
+    if (l->gil_locked < l->gil_holder || size > sizeof raw ||
+        (asks_gil(s, i) && !fetch_u64(s, i->address + l->interp_gil, &i->gil)) ||
+        !al_address_ok(i->gil, 8) || !al_threads_fetch(s, i->gil + l->gil_holder, raw, size)) {
         i->gil = 0;
         return;
     }
@@ -228,6 +256,7 @@ static void read_generation(struct al_stack *s, const struct al_interp *i) {
 static int read_interps(struct al_stack *s) {
     const struct al_layout *l = &s->found.layout;
     uint64_t at;
+    size_t known = s->interps_count;
     s->interps_count = 0;
     s->generation = 1;
     s->generation_known = true;
@@ -237,11 +266,13 @@ static int read_interps(struct al_stack *s) {
         if (!room((void **)&s->interps, &s->interps_cap, s->interps_count + 1, sizeof *s->interps))
             return AL_E_NOMEM;
         struct al_interp *i = &s->interps[s->interps_count];
+        struct al_interp old = s->interps_count < known ? *i : (struct al_interp){0};
         *i = (struct al_interp){.address = at};
         uint64_t id = 0, next = 0;
         if (!al_address_ok(at, 8) || !fetch_u64(s, at + l->interp_id, &id) || !fetch_u64(s, at + l->interp_next, &next))
             return s->interps_count ? 0 : al_remote_error(&s->remote);
         i->id = (int64_t)id;
+        i->gil = old.address == at && old.id == i->id ? old.gil : 0;
         read_gil(s, i);
         read_generation(s, i);
         s->interps_count++;

@@ -177,28 +177,41 @@ static void place(struct al_plan *plan, const uint16_t *sequence, size_t room) {
     plan->total = at;
 }
 
-static uint32_t first_pass(const struct al_plan *plan, const uint16_t *sequence, struct al_piece *pieces) {
+uint32_t al_plan_lay(struct al_plan *plan, uint32_t most, uint16_t sequence[AL_SPANS_MOST]) {
+    uint64_t total = 0;
+    if (plan->missed || plan->grown)
+        arrange(plan);
+    for (uint32_t i = 0; i < plan->count; i++)
+        total += plan->spans[i].size;
+    if (!total || total > most)
+        return 0;
+    order(plan, sequence);
+    place(plan, sequence, most);
+    return plan->total;
+}
+
+uint32_t al_plan_first(const struct al_plan *plan, const uint16_t *sequence, uint64_t low, uint64_t high, uint32_t at,
+                       struct al_piece *pieces) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct al_span *s = &plan->spans[sequence[i]];
-        if (s->size)
-            pieces[n++] = (struct al_piece){s->address, s->size, s->at};
+        if (s->size && (s->address < low || s->address + s->size > high))
+            pieces[n++] = (struct al_piece){s->address, s->size, at + s->at};
     }
     return n;
 }
 
 // The other way round; of the chunk with the innermost frames, when it is long, the end that is in use now first.
-static uint32_t second_pass(const struct al_plan *plan, const uint16_t *sequence, uint32_t half,
-                            struct al_piece *pieces) {
+uint32_t al_plan_second(const struct al_plan *plan, const uint16_t *sequence, uint32_t at, struct al_piece *pieces) {
     uint32_t n = 0, chunks = 0;
     for (uint32_t i = plan->count; i-- > 0;) {
         const struct al_span *s = &plan->spans[sequence[i]];
         uint64_t used = s->high > s->address ? s->high - s->address : 0;
         uint32_t cut = s->limit && !chunks++ && used > CUT_LEAST && used <= s->size ? (uint32_t)used - TOP : 0;
         if (s->size > cut)
-            pieces[n++] = (struct al_piece){s->address + cut, s->size - cut, half + s->at + cut};
+            pieces[n++] = (struct al_piece){s->address + cut, s->size - cut, at + s->at + cut};
         if (cut)
-            pieces[n++] = (struct al_piece){s->address, cut, half + s->at};
+            pieces[n++] = (struct al_piece){s->address, cut, at + s->at};
     }
     return n;
 }
@@ -221,12 +234,12 @@ static bool read_twice(struct al_plan *plan, struct al_walk *w) {
     order(plan, sequence);
     place(plan, sequence, w->buffer_size / 2 - AL_PLAN_EXTRA);
     uint32_t half = plan->total + AL_PLAN_EXTRA;
-    uint32_t n = first_pass(plan, sequence, pieces);
+    uint32_t n = al_plan_first(plan, sequence, 0, 0, 0, pieces);
     if (w->watch) {
         pieces[n++] = (struct al_piece){w->watch, w->watch_size, plan->total};
         pieces[n++] = (struct al_piece){w->watch, w->watch_size, half + plan->total};
     }
-    n += second_pass(plan, sequence, half, pieces + n);
+    n += al_plan_second(plan, sequence, half, pieces + n);
     w->reads++;
     size_t done = w->memory->gather(w->memory->user, pieces, n, w->buffer);
     if (done >= n)

@@ -19,6 +19,13 @@ enum al_plan_learned al_plan_learn(struct al_plan *plan, const struct al_layout 
                                    uint64_t address, uint32_t size);
 // Reads the plan twice into w->buffer. False: not everything could be read (what could not is left out next time).
 bool al_plan_read(struct al_plan *plan, struct al_walk *w);
+// The same by the caller's own reading: al_plan_lay gives the bytes of one copy (0: nothing is known, or more than `most`)
+// and the sequence, then the pieces of the two passes, of which at most 2 * count + 1 come out. The first leaves out what
+// lies in [low, high): the caller reads it right after that pass.
+uint32_t al_plan_lay(struct al_plan *plan, uint32_t most, uint16_t sequence[AL_SPANS_MOST]);
+uint32_t al_plan_first(const struct al_plan *plan, const uint16_t *sequence, uint64_t low, uint64_t high, uint32_t at,
+                       struct al_piece *pieces);
+uint32_t al_plan_second(const struct al_plan *plan, const uint16_t *sequence, uint32_t at, struct al_piece *pieces);
 void al_plan_begin(struct al_plan *plan); // before a walk
 void al_plan_end(struct al_plan *plan);   // after it: what was long not needed is dropped
 

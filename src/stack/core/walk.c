@@ -14,13 +14,8 @@ struct chain {
     bool twin; // so far the other copy says the same
 };
 
-// The two copies of one reading; first NULL: none.
-struct copies {
-    const unsigned char *first, *second;
-};
-
 // Bytes of the target: from the first copy when the plan has them; else read now and learned for the next reading.
-static const unsigned char *get(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t address,
+static const unsigned char *get(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t address,
                                 uint32_t size, unsigned char *spare, struct chain *c) {
     struct al_span *s = from->first ? al_plan_find(plan, address, size) : NULL;
     if (s)
@@ -37,11 +32,11 @@ static const unsigned char *get(struct al_walk *w, struct al_plan *plan, const s
 }
 
 // The same bytes in the second copy.
-static const unsigned char *twin_of(const struct copies *from, const unsigned char *p) {
+static const unsigned char *twin_of(const struct al_copies *from, const unsigned char *p) {
     return from->second + (p - from->first);
 }
 
-static bool get_u64(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t address, uint64_t *ret,
+static bool get_u64(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t address, uint64_t *ret,
                     struct chain *c) {
     unsigned char spare[8];
     const unsigned char *p = get(w, plan, from, address, 8, spare, c);
@@ -53,7 +48,7 @@ static bool get_u64(struct al_walk *w, struct al_plan *plan, const struct copies
 }
 
 // The innermost frame's address; false: unreadable.
-static bool top_frame(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t thread,
+static bool top_frame(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t thread,
                       uint64_t *ret, struct chain *c) {
     const struct al_layout *l = w->layout;
     if (!get_u64(w, plan, from, thread + l->thread_frame, ret, c))
@@ -78,7 +73,7 @@ static bool has_twin(struct al_frame_shape shape, const unsigned char *p, const 
            other_shim == shim && same(f, &other, top);
 }
 
-static void follow(struct al_walk *w, struct al_plan *plan, const struct copies *from, uint64_t at, bool last,
+static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t at, bool last,
                    struct chain *c) {
     unsigned char spare[512];
     const struct al_layout *l = w->layout;
@@ -115,7 +110,7 @@ static void follow(struct al_walk *w, struct al_plan *plan, const struct copies 
 }
 
 // last: of the readings; what is missing then is read piece by piece.
-static bool walk_copy(struct al_walk *w, struct al_plan *plan, const struct copies *from, bool last, struct chain *c) {
+static bool walk_copy(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, bool last, struct chain *c) {
     uint64_t top;
     c->count = 0;
     c->last = 0;
@@ -204,17 +199,27 @@ static enum al_walk_status believe(struct al_walk *w, struct al_plan *plan, cons
     return last ? unstable(w, plan, a, b) : status;
 }
 
+// The plan's two copies, and what is watched; those that were read ahead are used once.
+static struct al_copies copies_of(struct al_walk *w, struct al_plan *plan) {
+    struct al_copies c = w->ahead;
+    w->ahead.first = NULL;
+    w->watched = NULL;
+    if (!c.first) {
+        if (!al_plan_read(plan, w))
+            return c;
+        c = (struct al_copies){w->buffer, w->buffer + plan->total + AL_PLAN_EXTRA, w->watch};
+    }
+    if (w->watch && w->watch == c.watch) {
+        w->watched = c.first + plan->total;
+        w->watched_same = memcmp(w->watched, c.second + plan->total, w->watch_size) == 0;
+    }
+    return c;
+}
+
 // One reading and what its first copy says; *again: something was missing and is known now.
 static enum al_walk_status read_once(struct al_walk *w, struct al_plan *plan, bool last, bool *again) {
     struct chain a = {.frames = w->frames}, b = {.frames = w->second};
-    struct copies copies = {NULL, NULL}, other = {NULL, NULL};
-    w->watched = NULL;
-    if (al_plan_read(plan, w)) {
-        copies = (struct copies){w->buffer, w->buffer + plan->total + AL_PLAN_EXTRA};
-        other.first = copies.second;
-        w->watched = copies.first + plan->total;
-        w->watched_same = memcmp(w->watched, copies.second + plan->total, w->watch_size) == 0;
-    }
+    const struct al_copies copies = copies_of(w, plan), other = {copies.first ? copies.second : NULL, NULL, 0};
     al_plan_begin(plan);
     *again = false;
     if (!walk_copy(w, plan, &copies, last, &a))

@@ -55,6 +55,12 @@ enum al_walk_status {
     AL_WALK_MORE, // the plan is full: the caller enlarges it (up to AL_SPANS_MOST) and asks again
 };
 
+// What al_plan_read would read, read already: two copies as the plan lays them out, each with what is watched behind it.
+struct al_copies {
+    const unsigned char *first, *second; // NULL: none
+    uint64_t watch;
+};
+
 struct al_walk {
     const struct al_layout *layout;
     const struct al_memory *memory;
@@ -64,6 +70,7 @@ struct al_walk {
     uint32_t depth;
     uint64_t watch; // copied along (0: nothing), for the holder of the GIL: watch_size bytes, at most AL_WATCH_MOST
     uint32_t watch_size;
+    struct al_copies ahead; // for the first reading
     // Results:
     uint32_t count;
     bool truncated, damaged; // damaged: the chain broke off before the root

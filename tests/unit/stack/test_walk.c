@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "image.h"
+#include "stack/core/plan.h"
 #include "stack/core/walk.h"
 #include "suites.h"
 
@@ -114,6 +115,66 @@ static void growth_is_followed(void **state) {
     tear_down(&f);
 }
 
+// A stack of two chunks that was never read, or that has moved elsewhere: no reading a frame.
+static void new_chunks_are_learned_together(void **state) {
+    (void)state;
+    struct fixture f = set_up(60);
+    uint64_t second = CHUNK + 0x8000;
+    for (unsigned i = 40; i < 60; i++) { // as if pushed to a second chunk
+        uint64_t at = second + 24 + (i - 40) * STEP, before = i == 40 ? frame_at(39) : at - STEP;
+        image_u64(f.image, at + f.layout.frame_previous, before);
+        image_u64(f.image, at + f.layout.frame_code, 0x20000 + 16 * i);
+    }
+    image_u64(f.image, THREAD + f.layout.thread_chunk, second);
+    image_u64(f.image, second, CHUNK);
+    image_u64(f.image, second + 8, CHUNK_SIZE);
+    image_u64(f.image, CHUNK + 16, 40 * STEP / 8);
+    image_u64(f.image, CFRAME + f.layout.cframe_frame, second + 24 + 19 * STEP);
+    f.image->gathers = 0;
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.walk.count, 60);
+    assert_int_equal(f.walk.frames[59].address, frame_at(0));
+    assert_true(f.image->gathers < 20); // a third of the frames
+    tear_down(&f);
+}
+
+// The copies of the plan in the caller's own reading serve as well, once; what differs between them is unstable.
+static void what_was_read_ahead_is_used_once(void **state) {
+    (void)state;
+    struct fixture f = set_up(10);
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    struct al_piece pieces[2 * 16 + 1];
+    uint16_t sequence[AL_SPANS_MOST];
+    static unsigned char copies[2][8192];
+    uint32_t total = al_plan_lay(&f.plan, sizeof copies[0], sequence);
+    assert_in_range(total, 10 * STEP, sizeof copies[0]);
+    assert_int_equal(al_plan_lay(&f.plan, total - 1, sequence), 0);
+    assert_int_equal(al_plan_lay(&f.plan, total, sequence), total);
+    for (int twin = 1; twin >= 0; twin--) {
+        uint32_t n = al_plan_first(&f.plan, sequence, 0, 0, 0, pieces);
+        assert_int_equal(n, f.plan.count);
+        // Without what lies near the thread's own struct.
+        assert_int_equal(al_plan_first(&f.plan, sequence, THREAD, CHUNK, 0, pieces), n - 1);
+        n = al_plan_first(&f.plan, sequence, 0, 0, 0, pieces);
+        n += al_plan_second(&f.plan, sequence, sizeof copies[0], pieces + n);
+        assert_int_equal(f.memory.gather(f.memory.user, pieces, n, copies), n);
+        if (!twin)
+            for (size_t i = 0; i + 8 <= total; i += 8)
+                if (al_u64(copies[1] + i) == 0x20000 + 16 * 5)
+                    copies[1][i] ^= 1;
+        f.walk.ahead = (struct al_copies){copies[0], copies[1], 0};
+        f.image->gathers = 0;
+        assert_int_equal(walk(&f), twin ? AL_WALK_OK : AL_WALK_UNSTABLE);
+        assert_int_equal(f.image->gathers, 0);
+        assert_int_equal(f.walk.count, twin ? 10 : 5);
+        assert_null(f.walk.ahead.first);
+        total = al_plan_lay(&f.plan, sizeof copies[0], sequence);
+    }
+    assert_int_equal(walk(&f), AL_WALK_OK);
+    assert_int_equal(f.image->gathers, 1);
+    tear_down(&f);
+}
+
 static struct fixture *moving;
 
 // Between the two copies the two innermost frames become others.
@@ -187,6 +248,8 @@ int al_test_walk(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_still_chain_is_read_whole),
         cmocka_unit_test(growth_is_followed),
+        cmocka_unit_test(new_chunks_are_learned_together),
+        cmocka_unit_test(what_was_read_ahead_is_used_once),
         cmocka_unit_test(a_moving_chain_keeps_its_common_part),
         cmocka_unit_test(a_running_line_is_stable),
         cmocka_unit_test(damage_ends),
