@@ -229,7 +229,7 @@ static int dump_job(struct dump *d) {
     struct al_dump_job job;
     struct al_buf b = AL_BUF_INIT;
     struct al_stack_error error = {""};
-    int result = al_dump_job_read(&job, d->pid, &d->settings, d->no_cmdline, &error);
+    int result = al_dump_job_read(&job, d->pid, &d->settings, d->no_cmdline, d->locals, &error);
     al_buf_str(&b, d->json ? "{\"differences\": " : "");
     if (!result)
         result = al_dump_differences(&b, &job, d->json);

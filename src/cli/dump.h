@@ -38,6 +38,8 @@ void al_dump_native_free(struct al_dump_native *out);
 // The local variables of all threads of the sample, secrets masked; s is d->stack. AL_E_NOMEM.
 int al_dump_locals(struct al_stack *s, struct al_dump *d);
 void al_dump_locals_free(struct al_dump *d);
+struct al_dump_member;
+int al_dump_main_locals(struct al_dump_member *m);
 
 // Tasks that run in a thread of the sample, if any; NULL none.
 const struct al_async_task *al_dump_running(const struct al_dump *d, const struct al_stack_thread *t);
@@ -63,6 +65,9 @@ struct al_dump_member { // a process, sampled twice
     bool told;                     // an error of it is worth a word
     struct al_stack_thread *first; // threads of the earlier sample, with frames of their own
     size_t first_count;
+    struct al_stack_locals *locals; // of the main thread's frames, innermost first; NULL: not asked for
+    const struct al_stack_frame *frames;
+    uint32_t frame_count;
     double asleep;        // seconds that its main thread has slept without a break; -1: it runs, or the kernel does not say
     struct al_rank board; // what its alula run knows of it; pid 0: nothing
 };
@@ -88,7 +93,7 @@ struct al_dump_job {
 
 // The job of a process, or with pid 0 of the only alula run (AL_E_INVALID with the reason in *error where it is not one).
 int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_settings *settings, bool no_cmdline,
-                     struct al_stack_error *error);
+                     bool locals, struct al_stack_error *error);
 void al_dump_job_free(struct al_dump_job *j);
 static inline bool al_dump_is_rank(const struct al_dump_member *m) {
     return m->peer || m->dump.process->role == AL_ROLE_RANK;

@@ -39,6 +39,9 @@ struct al_dump_differ {
     uint32_t other_count, same;    // same: threads in which they do not
 };
 
+// Variables of the functions that all ranks are in and that hold something else in some: a sentence each, or JSON objects. AL_E_NOMEM.
+int al_dump_variables(struct al_buf *b, const struct al_dump_differ *a, bool json);
+
 // AL_E_NOMEM. Free it in any case.
 int al_dump_differ_make(struct al_dump_differ *a, const struct al_dump_job *j);
 void al_dump_differ_free(struct al_dump_differ *a);

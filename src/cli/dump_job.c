@@ -143,7 +143,7 @@ static double asleep(const struct al_dump_member *m) {
     return -1;
 }
 
-static int sample_all(struct al_dump_job *j, const struct al_stack_settings *settings, bool first) {
+static int sample_all(struct al_dump_job *j, const struct al_stack_settings *settings, bool first, bool locals) {
     int result = 0;
     for (uint32_t i = 0; i < j->count && !result; i++) {
         struct al_dump_member *m = &j->members[i];
@@ -152,6 +152,8 @@ static int sample_all(struct al_dump_job *j, const struct al_stack_settings *set
         m->result = al_dump_read(settings, &m->stack, &m->dump, &m->error);
         if (!m->result && first)
             result = keep_first(m);
+        if (!m->result && locals && al_dump_is_rank(m))
+            result = al_dump_main_locals(m);
         m->told = m->result && (al_dump_is_rank(m) || al_stacks_tells(&j->who, m->result));
         m->asleep = m->result ? -1 : asleep(m);
         m->dump.stack = m->stack;
@@ -276,7 +278,7 @@ static int find_absent(struct al_dump_job *j) {
 }
 
 int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_settings *settings, bool no_cmdline,
-                     struct al_stack_error *error) {
+                     bool locals, struct al_stack_error *error) {
     struct boards boards = {.job = j};
     struct al_clock clock;
     bool named = pid != 0;
@@ -292,7 +294,7 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
         result = add_members(j);
     int64_t began = al_monotonic_ns();
     if (!result)
-        result = sample_all(j, settings, true);
+        result = sample_all(j, settings, true, false);
     if (!result)
         find_peers(j);
     for (int64_t until = al_monotonic_ns() + APART_NS; !result && al_monotonic_ns() < until;)
@@ -301,7 +303,7 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
     j->at_ns = al_monotonic_ns();
     j->apart = (double)(j->at_ns - began) / 1e9;
     if (!result)
-        result = sample_all(j, settings, false);
+        result = sample_all(j, settings, false, locals);
     if (!result)
         result = find_absent(j);
     if (result && !*error->text)
@@ -315,6 +317,7 @@ void al_dump_job_free(struct al_dump_job *j) {
         for (size_t k = 0; k < m->first_count; k++)
             free((void *)m->first[k].frames);
         free(m->first);
+        al_stack_locals_free(m->locals, m->frame_count);
         al_stack_free(m->stack);
     }
     free(j->members);

@@ -23,8 +23,9 @@ static void mask(char *text, size_t size) {
     (void)al_str_copy(text, size, shown);
 }
 
+static const struct al_stack_locals_options options = {al_command_secret, mask};
+
 int al_dump_locals(struct al_stack *s, struct al_dump *d) {
-    const struct al_stack_locals_options options = {al_command_secret, mask};
     int result = 0;
     d->locals = calloc(d->sample->count + 1, sizeof *d->locals);
     if (!d->locals)
@@ -39,4 +40,17 @@ void al_dump_locals_free(struct al_dump *d) {
         al_stack_locals_free(d->locals[i], d->sample->threads[i].count);
     free(d->locals);
     d->locals = NULL;
+}
+
+int al_dump_main_locals(struct al_dump_member *m) {
+    for (size_t i = 0; i < m->dump.sample->count; i++) {
+        const struct al_stack_thread *t = &m->dump.sample->threads[i];
+        if (!t->main)
+            continue;
+        int result = al_stack_locals(m->stack, t, &options, &m->locals);
+        m->frames = t->frames;
+        m->frame_count = result ? 0 : t->count;
+        return result;
+    }
+    return 0;
 }

@@ -300,6 +300,7 @@ static void say_all(struct al_buf *b, const struct al_dump_differ *a) {
     say_meaning(b, a);
     say_missing(b, a);
     say_steps(b, a);
+    b->failed |= al_dump_variables(b, a, false) != 0;
     say_threads(b, a);
 }
 
@@ -451,7 +452,9 @@ static void as_json(struct al_buf *b, const struct al_dump_differ *a) {
     }
     al_buf_str(b, "], ");
     view_json(b, a, &a->main);
-    al_buf_str(b, ", \"threads\": [");
+    al_buf_str(b, ", \"variables\": [");
+    b->failed |= al_dump_variables(b, a, true) != 0;
+    al_buf_str(b, "], \"threads\": [");
     for (uint32_t i = 0; i < a->other_count; i++) {
         al_buf_str(b, i ? ", {\"name\": " : "{\"name\": ");
         al_json_string(b, a->others[i].name);

@@ -227,6 +227,33 @@ if __name__ == "__main__":
     assert "no rank is known here" in text and "3 of 4 processes (" in text
 
 
+ITERATIONS = """
+import os, time
+rank, world_size = int(os.environ["RANK"]), 4
+def wait():
+    time.sleep(1000)
+def train(name, token):
+    for step in range(1000):
+        if rank == 2 and step == 7:
+            print(flush=True)
+            wait()
+        if step == 8:
+            print(flush=True)
+            time.sleep(1000)
+train("same", "secret%d" % (rank // 2))
+"""
+
+
+def test_ranks_in_different_iterations_by_their_variables(alula, tmp_path):
+    with job(tmp_path, ITERATIONS, 4) as (process, program):
+        found = settled(alula, lambda d: len(d["groups"]) == 2 and d["variables"], "--locals", process.pid)
+        without = json.loads(alula("dump", "--all-ranks", "--json", process.pid).stdout)["differences"]["variables"]
+    (variable,) = found["differences"]["variables"]
+    assert (variable["name"], variable["in"]["function"]) == ("step", "train") and without == []
+    assert variable["values"] == [{"value": "8", "ranks": [0, 1, 3]}, {"value": "7", "ranks": [2]}]
+    assert "variable step of train (train.py): 8 in 0, 1, 3; 7 in 2" in found["differences"]["summary"]
+
+
 STEPS = """
 import os, time
 import torch
