@@ -8,6 +8,8 @@
 
 #define TSTATE_BYTES 512u // read of each
 #define GAP_MOST 1024u    // bytes copied in vain rather than beginning another piece
+#define NEAR_MOST 2048u   // likewise between thread states: no page lies there that neither is in
+#define NEAR_BYTES 32768u // of one piece
 #define HEADS_MERGED 16u
 #define TRIES 3
 #define GIL_ASKED 64u     // samples
@@ -82,24 +84,36 @@ bool al_pieces_room(struct al_stack *s, size_t more) {
     return room((void **)&s->pieces, &s->pieces_cap, s->pieces_count + more, sizeof *s->pieces);
 }
 
-static bool ask_thread(struct al_stack *s, struct al_tstate *t, uint32_t span) {
-    if (!al_pieces_room(s, 1))
-        return false;
-    t->piece = (uint32_t)s->pieces_count;
-    s->pieces[s->pieces_count++] = (struct al_piece){t->address, span, s->block_used};
-    s->block_used += (span + 7) & ~7u;
+// Threads that were begun one after the other have their states near each other: their neighbour's piece is made longer.
+static bool ask_thread(struct al_stack *s, struct al_tstate *t, uint32_t span, bool alone) {
+    struct al_piece *p = alone ? NULL : &s->pieces[s->pieces_count - 1];
+    if (p && p->size < NEAR_BYTES && t->address + span + NEAR_MOST >= p->address &&
+        t->address <= p->address + p->size + NEAR_MOST) {
+        uint64_t end = p->address + p->size;
+        p->address = t->address < p->address ? t->address : p->address;
+        p->size = (uint32_t)((t->address + span > end ? t->address + span : end) - p->address);
+    } else {
+        if (!al_pieces_room(s, 1))
+            return false;
+        p = &s->pieces[s->pieces_count++];
+        *p = (struct al_piece){t->address, span, s->block_used};
+    }
+    t->piece = (uint32_t)(p - s->pieces);
+    s->block_used = p->at + ((p->size + 7) & ~7u);
     return true;
 }
 
 static bool ask_threads(struct al_stack *s, uint32_t span) {
-    bool ok = true;
+    bool ok = true, alone = true;
     size_t k = 0;
     for (size_t i = 0; i < s->tstates_count && ok; i++) {
         struct al_tstate *t = &s->tstates[i];
-        if (k < s->ahead_count && s->ahead[k].tstate == t->address)
+        bool ahead = k < s->ahead_count && s->ahead[k].tstate == t->address;
+        if (ahead)
             ok = al_ahead_ask(s, &s->ahead[k++], al_interp_of(s, t->interp), span, &t->piece);
         else
-            ok = ask_thread(s, t, span);
+            ok = ask_thread(s, t, span, alone);
+        alone = ahead;
     }
     s->ahead_count = k;
     return ok;
@@ -183,7 +197,7 @@ static bool one(struct al_stack *s, uint64_t address, uint32_t span, size_t *hin
             continue;
         const struct al_piece *p = &s->pieces[s->tstates[i].piece];
         *hint = i + 1;
-        parse(&s->found.layout, (unsigned char *)s->block + p->at, address, ret);
+        parse(&s->found.layout, (unsigned char *)s->block + p->at + (address - p->address), address, ret);
         return true;
     }
     if (!al_address_ok(address, 8) || !al_memory_get(&s->memory, address, raw, span))
