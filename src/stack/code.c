@@ -2,6 +2,7 @@
 #include "stack/code.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 
 #define MEMOS 1024u // a power of 2
@@ -139,6 +140,7 @@ static void read_code(struct al_codes *c, struct al_code *e, uint64_t address, i
     e->first_line = (int32_t)e->words[5];
     bool named = read_name(c, e, e->words[2], name, sizeof name);
     named |= read_name(c, e, e->words[1], file, sizeof file);
+    e->helper = e->words[1] == e->words[2] && strcmp(name, "__init__") == 0; // file and name are one object
     if (!e->words[3])
         memcpy(qualname, name, sizeof name);
     else if (!read_name(c, e, e->words[3], qualname, sizeof qualname))

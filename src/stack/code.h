@@ -20,6 +20,7 @@ struct al_code {
     uint32_t serial;   // of this reading
     uint32_t id;       // in the names; AL_STACK_NO_CODE: no code object, or unreadable
     bool not_code;     // another object (None), which is no frame
+    bool helper;       // the interpreter's own frame around a class's __init__ (3.13 on), which no traceback shows
     bool incomplete;   // some of its names could not be read
     int32_t first_line;
     unsigned char *lines;

@@ -79,6 +79,11 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
                 slot->frames[slot->count - 1].entry = true;
             continue;
         }
+        if (code->helper) {
+            if (slot->count && w->frames[i].entry)
+                slot->frames[slot->count - 1].entry = true;
+            continue;
+        }
         due = code->checked_ns + AL_CODES_CHECK_NS < due ? code->checked_ns + AL_CODES_CHECK_NS : due;
         al_frame_fill(s, &w->frames[i], code, &slot->frames[slot->count]);
         bad += slot->frames[slot->count++].degraded;

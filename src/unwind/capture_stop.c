@@ -55,18 +55,26 @@ static bool let_go(struct al_stopping *t) {
     return ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(intptr_t)t->signal) == 0;
 }
 
-bool al_capture_release(struct al_capture *c) {
+static bool release(struct al_capture *c, pid_t but) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->stopping_count; i++) {
         struct al_stopping *t = &c->stopping[i];
         int result = t->stopped ? 0 : look(t);
+        if (t->tid == but && !result) {
+            c->stopping[kept++] = *t;
+            continue;
+        }
         if (t->stopped ? !let_go(t) : !result) // else it still is on its way to a stop
             c->stopping[kept++] = *t;
     }
     c->stopping_count = kept;
+    return kept > 0;
+}
+
+bool al_capture_release(struct al_capture *c) {
     if (c->last == AL_CAPTURE_STOPPED)
         c->last = AL_CAPTURE_NOTHING;
-    return kept > 0;
+    return release(c, 0);
 }
 
 void al_stopping_free(struct al_capture *c) {
@@ -113,7 +121,7 @@ static int stop(struct al_capture *c, pid_t tid, struct al_stopping **ret) {
     for (uint32_t i = 0; i < c->stopping_count; i++)
         if (c->stopping[i].tid == tid) { // asked before, and has not stopped yet
             *ret = &c->stopping[i];
-            return look(*ret);
+            return wait_for(*ret, LIMIT_NS);
         }
     struct al_stopping *t = add(c, tid); // first: one that is traced must not be forgotten
     if (!t)
@@ -137,7 +145,7 @@ static void forget(struct al_capture *c, pid_t tid) {
 int al_stopping_picture(struct al_capture *c, pid_t tid, struct al_unwind_input *ret, bool *ret_found) {
     struct al_stopping *t;
     *ret_found = false;
-    (void)al_capture_release(c); // one at a time
+    (void)release(c, tid); // one at a time
     int result = stop(c, tid, &t);
     if (result == AL_E_GONE)
         forget(c, tid);

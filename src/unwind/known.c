@@ -75,6 +75,8 @@ static int name_it(struct al_unwind *u, struct al_known *k, struct al_dso *d) {
         al_demangle(raw, name, sizeof name - 4);
         (void)strcat(name, "@plt");
     } else {
+        if (al_is_loop_part(u, d, k->start))
+            k->kind = AL_UNWIND_INTERPRETER;
         // One name a function, where its beginning is known, so that its samples come together.
         snprintf(name, sizeof name, "0x%" PRIx64, (k->start ? k->start : k->address) - d->bias);
     }

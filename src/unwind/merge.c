@@ -50,7 +50,8 @@ static int judge(const struct al_merge_input *in, enum al_stack_native *ret) {
     }
     if ((!in->truncated && loops > runs) || (native_whole && runs > loops))
         return -1;
-    *ret = AL_STACK_NATIVE_PART;
+    // All of Python's frames have their place: what is missing lies further out than they.
+    *ret = !in->truncated && loops == runs ? AL_STACK_NATIVE_MERGED : AL_STACK_NATIVE_PART;
     return 0;
 }
 

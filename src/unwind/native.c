@@ -100,6 +100,8 @@ int al_native_open(pid_t pid, struct al_stack *stack, const struct al_native_set
         al_native_free(n);
         return result;
     }
+    if (n->unwind)
+        al_unwind_set_interpreter(n->unwind, n->object);
     *ret = n;
     return 0;
 }

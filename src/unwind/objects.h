@@ -10,6 +10,7 @@
 
 #define AL_OBJECTS_MOST 20000u
 #define AL_BUILD_ID_MOST 64u
+#define AL_LOOP_PARTS 4u
 #define AL_OBJECTS_BYTES (384ull << 20) // held of all objects: tables, symbols, debugging sections
 
 struct al_dso {
@@ -26,6 +27,9 @@ struct al_dso {
     struct al_cfi cfi;
     struct al_symbols symbols;
     struct al_source *source;
+    uint64_t loop_parts[AL_LOOP_PARTS]; // see split.c: where nameless parts of the interpreter's loop begin
+    uint8_t loop_count;
+    bool loop_tried;
 };
 
 struct al_code_area {

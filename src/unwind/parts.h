@@ -38,6 +38,7 @@ struct al_unwind {
     struct al_unwind_frame frames[AL_UNWIND_DEPTH_MOST];
     struct al_unwind_counts counts;
     struct al_copy copy;
+    char interpreter[512]; // object that holds the interpreter; "" not told
 };
 
 // known.c: NULL: out of memory. The pointer is good until the next call.
@@ -45,6 +46,9 @@ const struct al_known *al_known_get(struct al_unwind *u, uint64_t address);
 void al_known_clear(struct al_unwind *u);
 // Reads the mappings again where that is some time ago.
 void al_known_refresh(struct al_unwind *u, int64_t older_than_ns);
+
+// split.c: whether the function that begins there is a nameless part of the interpreter's loop.
+bool al_is_loop_part(struct al_unwind *u, struct al_dso *d, uint64_t start);
 
 // guess.c: a frame whose registers do not suffice. See there for how.
 // The CFA of the function `k` (with a rule) by the return address on its stack; false: nothing fits.

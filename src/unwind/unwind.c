@@ -66,6 +66,10 @@ void al_unwind_free(struct al_unwind *u) {
     free(u);
 }
 
+void al_unwind_set_interpreter(struct al_unwind *u, const char *object) {
+    (void)al_str_copy(u->interpreter, sizeof u->interpreter, object);
+}
+
 struct walk {
     struct al_regs regs;
     uint32_t count;

@@ -23,6 +23,9 @@ struct al_unwind_error { // one line for the user, with what to do
 // procfs NULL: "/proc". Files are opened through the target's own root, or by /proc/PID/map_files when they were deleted.
 int al_unwind_open(pid_t pid, const char *procfs, struct al_unwind **ret, struct al_unwind_error *error);
 void al_unwind_free(struct al_unwind *u);
+// The object that holds the interpreter, as the target sees it, before anything is unwound: parts of its loop are known without
+// a name, too.
+void al_unwind_set_interpreter(struct al_unwind *u, const char *object);
 
 struct al_unwind_input {
     uint64_t regs[AL_UNWIND_REGS];

@@ -107,6 +107,7 @@ static void ends_that_are_missing(void **state) {
     static const struct expected list[] = {
         {"ABC", "xL.kL.", "xAkBC", AL_STACK_NATIVE_PART, AL_UNWIND_CUT, 0},
         {"aBcD", "xL.k.", "xaBkcD", AL_STACK_NATIVE_PART, AL_UNWIND_STUCK, 0},
+        {"aBcD", "xL.kL.", "xaBkcD", AL_STACK_NATIVE_MERGED, AL_UNWIND_STUCK, 0}, // all that Python has was met
         {"aBcD", "xy", "xyaBcD", AL_STACK_NATIVE_PART, AL_UNWIND_STUCK, 0},
         {"aBcD", "", "aBcD", AL_STACK_NATIVE_PART, AL_UNWIND_STUCK, 0},
         {"AB", "xL.kL.q.L.", "xAkBq", AL_STACK_NATIVE_PART, 0, 1}, // Python deeper than its limit
