@@ -54,3 +54,19 @@ def test_without_asyncio(name, tools):
         (process,) = json.loads(dump(child.pid, "--json"))["processes"]
     assert process["tasks"] == [] and process["tasks_missing"] is None
     assert all(t["task"] is None for t in process["threads"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tasks_that_come_and_go(name, tools):
+    """Whatever is told then is of this program."""
+    with started(ALL[name], PROGRAMS / "churn.py") as child:
+        settle()
+        dumps = [json.loads(dump(child.pid, "--json"))["processes"][0] for _ in range(10)]
+    told = [task for process in dumps for task in process["tasks"]]
+    assert told
+    known = {"leaf", "inner", "outer", "main", "sleep", "__sleep0"}
+    whole = [functions(task) for task in told if not task["moved"]]
+    assert all(set(stack) <= known for stack in whole)
+    for stack in whole:  # and each goes on from what called it
+        assert stack in ([], ["main"], ["outer"], ["inner"], ["leaf", "inner"], ["sleep", "leaf", "inner"],
+                         ["__sleep0", "sleep", "leaf", "inner"]), stack
