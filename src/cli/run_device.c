@@ -55,6 +55,22 @@ static bool concerns_job(const struct al_run *r, const struct al_snapshot *s, co
     return g && g->used_by_job;
 }
 
+// An update that is the first to say what the processes execute. A finding that begins with it says so by itself.
+static bool first_line(struct al_run_device *d, const struct al_finding *f) {
+    uint64_t hash = 0xcbf29ce484222325ULL;
+    if (!al_watch_is_looked(f))
+        return false;
+    for (const char *p = f->key; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 0x100000001b3ULL;
+    for (uint32_t i = 0; i < d->looked_count; i++)
+        if (d->looked[i] == hash)
+            return false;
+    if (d->looked_count == sizeof d->looked / sizeof *d->looked)
+        return false;
+    d->looked[d->looked_count++] = hash;
+    return true;
+}
+
 static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const struct al_finding *f) {
     struct al_run_device *d = (struct al_run_device *)sink;
     struct al_run *r = d->run;
@@ -65,10 +81,11 @@ static int on_finding(struct al_sink *sink, const struct al_snapshot *s, const s
         r->failed = true;
     if (ours && f->phase != AL_PHASE_ENDED && al_run_is_leak(f))
         r->leak = true;
-    if (ours && !r->quiet && f->phase != AL_PHASE_UPDATED) {
+    bool line = f->phase == AL_PHASE_UPDATED && first_line(d, f);
+    if (ours && !r->quiet && (line || f->phase != AL_PHASE_UPDATED)) {
         struct al_buf b = AL_BUF_INIT;
         al_buf_str(&b, "alula: ");
-        al_watch_finding_lines(&b, s, f, f->phase == AL_PHASE_BEGAN, d->color);
+        al_watch_finding_lines(&b, s, f, line || f->phase == AL_PHASE_BEGAN, d->color);
         al_run_print(&b);
     }
     al_run_record_finding(r, s, f);

@@ -29,6 +29,8 @@ struct al_run_device {
     // of the thread
     struct al_run *run;
     bool color;
+    uint64_t looked[16]; // findings that were told with what the processes execute, by a hash of their keys
+    uint32_t looked_count;
     struct al_collect *collect; // while it collects, else NULL
 };
 

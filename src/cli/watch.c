@@ -160,20 +160,13 @@ static bool is_due(const struct told *t, const struct al_finding *f) {
     return f->updated_ns - f->began_ns <= 60 * AL_NS_PER_S || f->updated_ns - t->shown_ns >= wait;
 }
 
-static bool is_looked(const struct al_finding *f) {
-    for (uint32_t i = 0; i < f->evidence_count; i++)
-        if (strcmp(f->evidence[i].source, "stacks") == 0)
-            return true;
-    return false;
-}
-
 // As text: one line, with the advice when it is new or was told long ago. Updates of what is only good to know would fill
 // the screen.
 static void show_text(struct watch *w, const struct al_snapshot *s, const struct al_finding *f) {
     uint64_t key = hash(0xcbf29ce484222325ULL, f->key), title = hash(key, f->title);
     struct told *t = &w->told[key % TOLD_MAX];
     bool another = t->key != key || t->title != title;
-    bool update = f->phase == AL_PHASE_UPDATED, looked = is_looked(f), news = looked && (another || !t->looked);
+    bool update = f->phase == AL_PHASE_UPDATED, looked = al_watch_is_looked(f), news = looked && (another || !t->looked);
     if (update && !news && (f->level == AL_LEVEL_INFO || (!another && t->level == f->level && !is_due(t, f)))) {
         t->level = f->level;
         return;

@@ -165,3 +165,10 @@ void al_watch_finding_lines(struct al_buf *b, const struct al_snapshot *s, const
     detail(b, "also considered: ", f->considered);
     detail(b, "do: ", f->advice);
 }
+
+bool al_watch_is_looked(const struct al_finding *f) {
+    for (uint32_t i = 0; i < f->evidence_count; i++)
+        if (strcmp(f->evidence[i].source, "stacks") == 0)
+            return true;
+    return false;
+}

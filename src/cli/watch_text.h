@@ -12,5 +12,7 @@ void al_watch_tick_line(struct al_buf *b, const struct al_snapshot *s, bool colo
 // `whole`: with what else was considered and what to do.
 void al_watch_finding_lines(struct al_buf *b, const struct al_snapshot *s, const struct al_finding *f, bool whole,
                             bool color);
+// Whether it tells what processes execute (model/look.h).
+bool al_watch_is_looked(const struct al_finding *f);
 
 #endif

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/looks.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -160,12 +163,24 @@ static int sample_all(struct al_looks *l) {
 
 // ---- source lines ----
 
-// The line of a file as the process sees it; false when it cannot be had, or was written after the look began to matter.
+// A file as the process sees it. What a code object calls its file may be anything: only regular ones, and none above its root.
+static FILE *open_source(pid_t pid, const char *file) {
+    char path[sizeof((struct al_look_line *)0)->file + 64];
+    struct stat st;
+    if (file[0] == '<' || strstr(file, ".."))
+        return NULL;
+    (void)snprintf(path, sizeof path, "/proc/%d/%s/%s", (int)pid, file[0] == '/' ? "root" : "cwd", file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    FILE *f = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fdopen(fd, "r") : NULL;
+    if (!f && fd >= 0)
+        (void)close(fd);
+    return f;
+}
+
 static bool source_line(pid_t pid, const struct al_look_line *at, char *out, size_t size) {
-    char path[sizeof at->file + 64], line[SOURCE_LINE];
+    char line[SOURCE_LINE];
     size_t bytes = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/%s/%s", (int)pid, at->file[0] == '/' ? "root" : "cwd", at->file);
-    FILE *f = at->file[0] == '<' || at->line <= 0 ? NULL : fopen(path, "re");
+    FILE *f = at->line > 0 ? open_source(pid, at->file) : NULL;
     bool found = false, begins = true;
     for (int32_t n = 1; f && bytes < SOURCE_MAX && fgets(line, sizeof line, f);) {
         size_t len = strlen(line);

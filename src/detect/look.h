@@ -49,6 +49,7 @@ struct al_looks_told {
     const struct al_look_line *line, *worker; // that most samples were in; NULL none
     double line_ratio, function_ratio;  // of all samples, where the ranks agree: at least so much
     double worker_line_ratio, worker_function_ratio;
+    const struct al_look *elsewhere;    // of the rank that is not in the collective that the others wait in; NULL none
     const char *problem;                // of one that could not be read; NULL
 };
 #define AL_LOOKS_SUMMED 1024

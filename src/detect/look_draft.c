@@ -110,7 +110,7 @@ bool al_draft_look_advice(struct al_draft *d, const struct al_looks_told *t)
         return true;
     case AL_LOOK_KIND_COLLECTIVE:
         al_draft_considered(d, "A rank that is slow for another reason makes the others wait there. ");
-        al_draft_advice(d, "Look for the rank that is elsewhere (alula dump --tree PID); where all are there, at how the ranks "
+        al_draft_advice(d, "Look for the rank that is elsewhere (alula dump --all-ranks PID); where all are there, at how the ranks "
                            "reach each other (NCCL's transport, NVLink, the network).");
         return true;
     case AL_LOOK_KIND_SYNCHRONISE:

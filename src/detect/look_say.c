@@ -74,6 +74,22 @@ static void add(struct al_looks_told *t, const struct al_look *l) {
         t->share[kind] += samples * number(l, (enum al_look_metric)(AL_LOOK_OTHER + kind));
 }
 
+// Most wait in collectives, and one does not: it is what they wait for.
+static const struct al_look *elsewhere(const struct al_look *const *looks, uint32_t count) {
+    const struct al_look *found = NULL;
+    uint32_t waiting = 0, others = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (number(looks[i], AL_LOOK_SAMPLES) < AL_LOOKS_LEAST)
+            continue;
+        double share = number(looks[i], AL_LOOK_COLLECTIVE);
+        waiting += share >= 0.5;
+        others += share < 0.25;
+        if (share < 0.25)
+            found = looks[i];
+    }
+    return waiting && others == 1 ? found : NULL;
+}
+
 void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct al_looks_told *ret) {
     *ret = (struct al_looks_told){0};
     for (uint32_t i = 0; i < count; i++) {
@@ -83,6 +99,7 @@ void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct 
     }
     ret->line = most_frequent(looks, count, false, &ret->line_ratio, &ret->function_ratio);
     ret->worker = most_frequent(looks, count, true, &ret->worker_line_ratio, &ret->worker_function_ratio);
+    ret->elsewhere = elsewhere(looks, count);
     divide(ret);
 }
 
@@ -181,6 +198,20 @@ static void say_workers(const struct al_looks_told *t, const struct al_settings 
     }
 }
 
+static bool say_elsewhere(const struct al_looks_told *t, const struct al_settings *set, char *out, size_t size) {
+    const struct al_look *l = t->elsewhere;
+    char text[320] = "", who[40];
+    if (!l || !say_line(&l->line, number(l, AL_LOOK_LINE), number(l, AL_LOOK_FUNCTION), set->stacks_share_above, text, sizeof text))
+        return false;
+    say_call(&l->line, text, sizeof text);
+    if (l->rank >= 0)
+        (void)snprintf(who, sizeof who, "rank %d", (int)l->rank);
+    else
+        (void)snprintf(who, sizeof who, "pid %d", (int)l->pid);
+    (void)snprintf(out, size, "the others wait in collectives for %s: %s", who, text);
+    return true;
+}
+
 void al_looks_say(const struct al_looks_told *t, const struct al_settings *set, char *out, size_t size) {
     double share;
     char text[320] = "", part[16];
@@ -189,6 +220,8 @@ void al_looks_say(const struct al_looks_told *t, const struct al_settings *set, 
     if (!al_looks_enough(t, set))
         return;
     percent(share, part, sizeof part);
+    if (say_elsewhere(t, set, out, size))
+        return;
     if (kind == AL_LOOK_KIND_LOADER) {
         (void)snprintf(out, size, "the main thread waits for its DataLoader in %s of samples", part);
         say_workers(t, set, out, size);

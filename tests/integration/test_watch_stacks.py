@@ -195,6 +195,34 @@ def test_a_rank_that_waits_for_another(alula_bin, standin, tmp_path):
     assert evidence(found)["stack_collective_ratio"] >= 0.5 and "slow for another reason" in found["considered"]
 
 
+LAUNCHER = """\
+import os, subprocess, sys
+ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2"})
+         for r in range(2)]
+print(*[r.pid for r in ranks], flush=True)
+for r in ranks:
+    r.wait()
+"""
+
+
+def test_the_rank_that_a_job_waits_for(alula_bin, standin, tmp_path):
+    """Both GPUs of one job idle: the rank that is elsewhere is named with its line."""
+    (tmp_path / "ranks.py").write_text(RANKS)
+    (tmp_path / "launcher.py").write_text(LAUNCHER)
+    launcher = subprocess.Popen([sys.executable, str(tmp_path / "launcher.py"), str(tmp_path / "ranks.py"), str(tmp_path / "meet")],
+                                stdout=subprocess.PIPE, encoding="utf-8")
+    pids = [int(pid) for pid in launcher.stdout.readline().split()]
+    try:
+        assert launcher.stdout.readline() and launcher.stdout.readline() is not None  # both have met
+        with watching(alula_bin, standin, tmp_path, pids) as lines:
+            found = finding_that(lines, "GPUs 0,1 of one job", "the others wait in collectives for rank 1")
+    finally:
+        for pid in pids:
+            os.kill(pid, 9)
+        launcher.wait()
+    assert f"in <module> at ranks.py:{line_of(RANKS, 'the slow one')}, calling sleep()" in found["message"]
+
+
 def threads_of(pid):
     return len(os.listdir(f"/proc/{pid}/task"))
 

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "collect/collect.h"
+#include "collect/looks.h"
 #include "collect/merge.h"
 
 struct fake {
@@ -263,12 +264,69 @@ static void ranks_and_host_go_without_a_device(void **state) {
     al_collect_free(c);
 }
 
+static void process(struct al_snapshot *s, pid_t pid, enum al_role role, pid_t owner) {
+    struct al_proc *p = al_snapshot_add_proc(s);
+    p->pid = pid;
+    p->role = role;
+    p->owner = owner;
+    p->alive = true;
+    p->rank = role == AL_ROLE_RANK ? (int32_t)(pid % 10) : -1;
+}
+
+// The ranks first, then a worker of each in turn, so that a limit takes from all alike.
+static void whose_stacks_are_looked_at(void **state) {
+    (void)state;
+    struct al_snapshot *s = al_snapshot_new();
+    struct al_look_target t[16];
+    const pid_t pids[] = {100, 101, 999};
+    process(s, 100, AL_ROLE_RANK, 0);
+    process(s, 101, AL_ROLE_RANK, 0);
+    for (pid_t w = 200; w < 203; w++)
+        process(s, w, AL_ROLE_WORKER, 100);
+    for (pid_t w = 300; w < 303; w++)
+        process(s, w, AL_ROLE_WORKER, 101);
+    process(s, 400, AL_ROLE_WORKER, 150); // another's
+    s->procs[3].alive = false;
+    assert_int_equal(al_looks_targets(s, pids, 3, t, 16), 7);
+    static const pid_t order[] = {100, 101, 200, 300, 202, 301, 302};
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(t[i].pid, order[i]);
+    assert_int_equal(t[0].owner, 0);
+    assert_int_equal(t[3].owner, 101);
+    assert_int_equal(t[3].rank, 1);
+    assert_int_equal(al_looks_targets(s, pids, 3, t, 4), 4);
+    assert_int_equal(t[3].pid, 300);
+    assert_int_equal(al_looks_targets(s, pids + 2, 1, t, 4), 0);
+    al_snapshot_free(s);
+}
+
+// No thread before the first wish; this process, which is no Python, tells nothing and harms nothing.
+static void looks_begin_with_the_first_wish(void **state) {
+    (void)state;
+    const struct al_looks_options o = {.rate = 100, .seconds = 0.05, .every = 5, .processes = 4};
+    const struct al_look_target self[] = {{getpid(), 0, 0, -1}, {0x7ffffff0, 0, 0, -1}};
+    struct al_snapshot *s = al_snapshot_new();
+    struct al_looks *l = NULL;
+    assert_int_equal(al_looks_new(&o, &l), 0);
+    al_looks_ask(l, NULL, 0);
+    assert_false(al_looks_running(l));
+    al_looks_ask(l, self, 2);
+    assert_true(al_looks_running(l));
+    usleep(150000);
+    assert_int_equal(al_looks_take(l, s), 0);
+    assert_int_equal(s->look_count, 0);
+    al_looks_ask(l, NULL, 0);
+    al_looks_free(l);
+    al_snapshot_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_has_both_halves),           cmocka_unit_test(a_failing_device_fails_the_call),
         cmocka_unit_test(a_hang_costs_freshness_alone),   cmocka_unit_test(stopping_does_not_wait_for_a_hang),
         cmocka_unit_test(virtual_time_ticks_exactly),     cmocka_unit_test(slow_values_join_by_uuid),
-        cmocka_unit_test(ranks_and_host_go_without_a_device),
+        cmocka_unit_test(ranks_and_host_go_without_a_device), cmocka_unit_test(whose_stacks_are_looked_at),
+        cmocka_unit_test(looks_begin_with_the_first_wish),
     };
     return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
 }

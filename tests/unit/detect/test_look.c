@@ -162,6 +162,34 @@ static void test_ranks_together(void **unused)
     world_free(&w);
 }
 
+static void in_frames(struct al_look_tally *t, const char *file, const char *name, int line)
+{
+    const struct al_frame frames[] = {{file, name, 7}, {"/home/u/train.py", "step", line}};
+    add(t, frames, 2, 30);
+}
+
+static void test_the_rank_that_others_wait_for(void **unused)
+{
+    (void)unused;
+    struct world w;
+    struct al_look_tally waits = {0}, slow = {0}, none = {0};
+    world_make(&w, 3);
+    in_frames(&waits, "/x/site-packages/torch/distributed/distributed_c10d.py", "all_reduce", 31);
+    in_frames(&slow, "/usr/lib/python3.11/random.py", "shuffle", 44);
+    look_at(&w, 1000, &waits, &none, 0)->rank = 0;
+    look_at(&w, 1001, &slow, &none, 0)->rank = 1;
+    look_at(&w, 1002, &waits, &none, 0)->rank = 2;
+    assert_string_equal(say(&w, 1000, 3), "the others wait in collectives for rank 1: 100 % of samples in step at train.py:44, calling "
+                                          "shuffle");
+    // all of them there, or only one seen: nobody is to blame
+    look_at(&w, 1001, &waits, &none, 0);
+    assert_has(say(&w, 1000, 3), "the main thread is in collectives: 100 % of samples in step at train.py:31, calling all_reduce");
+    assert_has(say(&w, 1000, 1), "the main thread is in collectives");
+    al_look_tally_done(&waits);
+    al_look_tally_done(&slow);
+    world_free(&w);
+}
+
 static void idle(struct world *w)
 {
     world_gpu(w, 0, AL_GPU_UTIL_MEAN, 0.05);
@@ -278,6 +306,7 @@ int look_suite(void)
         cmocka_unit_test(test_a_source_line_tells_the_native_call),
         cmocka_unit_test(test_what_moved_counts_without_a_line),
         cmocka_unit_test(test_ranks_together),
+        cmocka_unit_test(test_the_rank_that_others_wait_for),
         cmocka_unit_test(test_an_idle_gpu_asks_and_is_told),
         cmocka_unit_test(test_kinds_have_their_own_advice),
         cmocka_unit_test(test_what_could_not_be_read_is_said),
