@@ -112,7 +112,8 @@ static int loop(struct screen *s, int wake) {
         int n = poll(fds, 2, left > 0 ? (int)left : 0);
         if (n > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
             return AL_E_IO;
-        bool news = n > 0 && fds[1].revents & POLLIN && read(wake, &count, sizeof count) > 0;
+        bool news = n > 0 && fds[1].revents & POLLIN &&
+                    read(wake, &count, sizeof count) > 0; // NOLINT(clang-analyzer-unix.BlockInCriticalSection): no lock is held, and it does not block
         al_screen_halt(s->term);
         if (n > 0 && fds[0].revents & POLLIN)
             leave = answer(s, &any, &result);

@@ -186,7 +186,7 @@ static int put_stack(struct put *x, const struct al_store_profile_parts *parts, 
 
 // What takes time, the compression, is done before the transaction.
 static int put_track(struct put *x, const struct al_store_profile_parts *parts, uint32_t i) {
-    struct al_store_track t;
+    struct al_store_track t = {.process = "", .thread = ""};
     struct al_store_run *memory = NULL;
     struct al_buf b = AL_BUF_INIT;
     char *packed = NULL;
