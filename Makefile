@@ -64,7 +64,7 @@ stacks:
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory build
 	@tools/venv $(VENV)
-	@tools/pythons $(PYTHONS)
+	@PYTHON="$(abspath $(VENV))/bin/python" tools/pythons $(PYTHONS)
 	@$(TEST_ENV) ALULA_PYTHONS="$(abspath $(PYTHONS))" $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -c tests/pytest.ini --rootdir tests tests/stacks
 
 # What alula profile writes, in a real browser and in speedscope's own app (a browser of 64 MiB, once).
