@@ -23,7 +23,7 @@ struct info {
 
 static const char help[] =
     "Usage: alula info FILE [--json]\n"
-    "Tells what a recording holds: span, gaps, resolution, GPUs, processes, ranks, findings, size.\n\n"
+    "Tells what a recording holds: span, gaps, resolution, GPUs, processes, ranks, findings, profiles, size.\n\n"
     "  --json    one JSON document\n"
     "  --help    this text\n\n"
     "Examples:\n"
