@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "stack/core/dict.h"
 #include "stack/core/text.h"
+#include "stack/tensor.h"
 
 #define DEPTH_MOST 2 // containers in containers
 #define ITEMS_MOST 4u
@@ -279,6 +280,7 @@ static bool put_shape(struct al_values *v, struct out *o, uint64_t object) {
 
 // False: unreadable. Of other types nothing is told.
 static bool put_known(struct al_values *v, struct out *o, const struct al_value_type *t, uint64_t object, int depth) {
+    char shape[AL_TENSOR_TEXT];
     if (t->flags & IS_INT)
         return put_int(v, o, object, strcmp(t->name, "bool") == 0);
     if (t->flags & IS_TEXT)
@@ -299,6 +301,8 @@ static bool put_known(struct al_values *v, struct out *o, const struct al_value_
         return put_shape(v, o, object);
     if (strcmp(t->name, "NoneType") == 0)
         put(o, "None");
+    if (al_tensor_named(t->name) && al_tensor_text(v->memory, v->layout, object, shape))
+        put(o, shape);
     return true;
 }
 
@@ -306,10 +310,18 @@ static bool put_known(struct al_values *v, struct out *o, const struct al_value_
 static void put_value(struct al_values *v, struct out *o, uint64_t object, int depth) {
     const struct al_value_type *t = al_value_type(v, object);
     size_t before = o->used;
-    if (!t || !put_known(v, o, t, object, depth))
+    if (t && al_tensor_named(t->name)) {
+        say(o, "<%s", t->name);
+        put(o, " ");
+        before = o->used;
+        (void)put_known(v, o, t, object, depth);
+        o->used -= o->used == before;
+        put(o, ">");
+    } else if (!t || !put_known(v, o, t, object, depth)) {
         put(o, "?");
-    else if (o->used == before)
+    } else if (o->used == before) {
         say(o, "<%s>", t->name);
+    }
 }
 
 bool al_value_text(struct al_values *v, uint64_t object, char *out) {

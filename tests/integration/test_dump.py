@@ -174,6 +174,32 @@ def test_variables_only_when_asked_for_and_no_secrets(alula, tmp_path):
     assert "hidden" not in text and "abcdefgh" not in text
 
 
+TENSORS = """
+import sys
+import torch
+def step(batch):
+    scalar, many = torch.ones(()), torch.ones(1, 2, 3, 4, 5, 6, 7, dtype=torch.int8)
+    weight, view = torch.nn.Parameter(torch.ones(11, 13)), torch.ones(4, 6).expand(3, 4, 6)
+    print(flush=True)
+    sys.stdin.read()
+step({"input_ids": torch.ones(2, 5, dtype=torch.int64), "mask": torch.ones(2, 5, dtype=torch.bfloat16).t()})
+"""
+
+
+def test_shapes_of_tensors(alula, tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "program.py"
+    path.write_text(TENSORS)
+    with running(sys.executable, path) as process:
+        time.sleep(0.2)
+        (found,) = dumped(alula, "--locals", process.pid)
+    frame = next(f for t in found["threads"] for f in t["frames"] if f["function"] == "step")
+    assert {v["name"]: (v["type"], v["value"]) for v in frame["locals"]} == {
+        "batch": ("dict", "{'input_ids': <Tensor shape (2, 5), int64, cpu>, 'mask': <Tensor shape (5, 2), bfloat16, cpu>}"),
+        "scalar": ("Tensor", "shape (), float32, cpu"), "many": ("Tensor", "shape (1, 2, 3, 4, 5, 6, 7), int8, cpu"),
+        "weight": ("Parameter", "shape (11, 13), float32, cpu"), "view": ("Tensor", "shape (3, 4, 6), float32, cpu")}
+
+
 LOOP = """
 import asyncio, sys
 async def waits():

@@ -127,11 +127,34 @@ static void what_is_told_of_others(void **state) {
     tear_down(f);
 }
 
+static void tensors_by_their_own_count(void **state) {
+    (void)state;
+    struct fixture *f = set_up(0x030b07f0);
+    uint64_t at = object(f, OBJECT_AT, "Tensor", 0, 0), inside = IMAGE_BASE + 0x400, shape = inside + 56;
+    image_u64(f->image, at + 16, inside);
+    image_u64(f->image, shape, 2);
+    image_u64(f->image, shape + 8, 3);
+    image_u64(f->image, shape + 16, 4);
+    image_u64(f->image, shape + 96, 12);
+    image_u64(f->image, shape + 104, 15 | 1ULL << 16 | 2ULL << 24 | 1ULL << 32);
+    assert_string_equal(text(f, at), "shape (3, 4), bfloat16, cuda:2");
+    image_u64(f->image, at + 24, inside); // as an older release has it: behind a word
+    image_u64(f->image, at + 16, 1);
+    assert_string_equal(text(f, at), "shape (3, 4), bfloat16, cuda:2");
+    image_u64(f->image, shape + 96, 13); // the count says otherwise
+    assert_string_equal(text(f, at), "");
+    image_u64(f->image, shape + 96, 12);
+    image_u64(f->image, shape, 1ULL << 40);
+    assert_string_equal(text(f, at), "");
+    tear_down(f);
+}
+
 int al_test_value(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ints_of_all_versions),
         cmocka_unit_test(containers_that_hold_themselves_and_damage),
         cmocka_unit_test(what_is_told_of_others),
+        cmocka_unit_test(tensors_by_their_own_count),
     };
     return cmocka_run_group_tests_name("stack/value", tests, NULL, NULL);
 }
