@@ -190,8 +190,10 @@ static int parse(struct al_profiling *p, int argc, char **argv) {
     if (result || p->list)
         return result;
     p->recording |= !p->format && al_str_ends(p->output, ".alula");
-    if (!p->format)
-        p->format = al_profile_format_of_file(p->output);
+    const struct al_profile_format *of_file = al_profile_format_of_file(p->output);
+    // "flamegraph" is py-spy's word too, whose flame graphs are SVG.
+    if (!p->format || (p->format->write == al_flame_html && of_file && of_file->write == al_flame_svg))
+        p->format = of_file;
     if (!p->format)
         p->format = al_profile_format_named(p->recording ? "speedscope" : "folded");
     p->cmdline = !p->no_cmdline;

@@ -352,9 +352,9 @@ function threadChoices() {
 }
 
 const choices = {
-  merge: choice("merge", "a box is a", [["function", "function"], ["folded", "function, recursion as one"], ["line", "line"]]),
+  merge: choice("merge", "a box is a", [["function", "function"], ["folded", "folded recursion"], ["line", "line"]]),
   start: choice("start", "from", [["callers", "callers to callees"], ["callees", "callees to callers"]]),
-  root: choice("root", "root", [["top", "on top (icicle)"], ["bottom", "at the bottom (flame)"]]),
+  root: choice("root", "root", [["top", "on top"], ["bottom", "at the bottom"]]),
   colour: choice("colour", "colour by", [["kind", "kind of code"], ["state", "state"], ["file", "file"]]),
   who: choice("who", "of", threadChoices()),
   state: choice("state", "in state", [["all", "any"], ...STATES.map((s, i) => [String(i), s]).filter((s, i) => statesSeen[i])]),

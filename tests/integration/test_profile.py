@@ -347,6 +347,13 @@ def test_formats_by_name(alula, program, name, begin):
     assert str(program) in got.stdout and f"{sys.executable} {program}" not in got.stdout
 
 
+def test_a_flame_graph_named_svg_is_one(alula, program, tmp_path):
+    out = tmp_path / "profile.svg"  # as py-spy's users write it
+    with running(sys.executable, program, 60, patience=0) as process:
+        profiled(alula, "--pid", process.pid, "-f", "flamegraph", "-o", out, "-d", "0.5")
+    assert out.read_text().startswith("<?xml")
+
+
 def test_functions_without_lines(alula, program, tmp_path):
     out = tmp_path / "out.folded"
     with running(sys.executable, program, 60, patience=0) as process:
