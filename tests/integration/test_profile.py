@@ -242,6 +242,25 @@ def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
     assert line_of(program, "spin(0.0091)") in [l.line[0].line for l in profile.location if l.line[0].function_id == seventy.id]
 
 
+def test_native_frames_have_their_object(alula, program, tmp_path):
+    """Of a thread that sleeps: /proc tells where, whatever the kernel allows."""
+    outs = [tmp_path / f"out.{ending}" for ending in ("pb.gz", "html", "trace.json", "folded")]
+    with running(sys.executable, program, 60, patience=0) as process:
+        for out in outs:
+            profiled(alula, process.pid, "-o", out, "-d", "0.5", "--idle", "--native")
+    profile = read_pprof(outs[0])
+    text = profile.string_table
+    functions, mappings = {f.id: f for f in profile.function}, {m.id: text[m.filename] for m in profile.mapping}
+    native = {text[functions[place.line[0].function_id].name]: mappings[place.mapping_id] for place in profile.location if place.mapping_id}
+    name, libc = next((name, mapping) for name, mapping in native.items() if "nanosleep" in name)
+    assert "libc" in libc and "spin" not in native
+    data = page_data(outs[1])
+    assert [frame[5] for frame in data["frames"] if frame[0] == name] == [libc]
+    assert {frame[4] for frame in data["frames"] if frame[0] in ("spin", "seventy")} == {0}
+    assert any(e.get("cat") == "native" and e["name"] == name and e["args"]["file"] == libc for e in json.loads(outs[2].read_text())["traceEvents"])
+    assert any(f"{name} ({pathlib.Path(libc).name})" in frames for frames, _ in folded(outs[3]))
+
+
 def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_path):
     out = tmp_path / "out.trace.json"
     pid, truth = timed(alula, program, out, "--idle")
