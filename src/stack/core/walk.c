@@ -177,8 +177,9 @@ static enum al_walk_status unstable(struct al_walk *w, const struct al_plan *pla
 
 static enum al_walk_status compare(struct al_walk *w, const struct al_plan *plan, const struct chain *a,
                                    const struct chain *b) {
-    bool all;
-    (void)common(a, b, &all);
+    bool all = a->twin;
+    if (!all)
+        (void)common(a, b, &all);
     if (!all || a->truncated != b->truncated || a->last != b->last || a->damaged || b->damaged || !at_base(w, plan, a))
         return unstable(w, plan, a, b);
     w->count = a->count;
