@@ -97,6 +97,19 @@ def test_without_exported_functions(name, told):
     assert told(name, "search")["facts"]["no python"] == [0, 0]
 
 
+@pytest.mark.parametrize("name", sorted({version_of(n): n for n in ALL}.values(), key=version_of))
+def test_a_second_interpreter(name, library):
+    done = subprocess.run([*ALL[name], "-W", "ignore", PROGRAMS / "local_interps.py", library(name)], capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    opened, *ways = json.loads(done.stdout)
+    assert opened == 0 and len(ways) == 4
+    for held, how, expected, got in ways:
+        # To 3.11, the thread without the GIL is known by its first interpreter's state alone.
+        outer = ["around", "<module>"] if version_of(name) < (3, 12) and not held else None
+        assert got == (outer or expected) and expected == ["inner", "outer", "<module>"], (held, how)
+
+
 # Not debug builds: 3.9's ends by itself with a segmentation fault when such threads are there.
 @pytest.mark.parametrize("name", sorted({version_of(n): n for n in ALL if "debug" not in n}.values(), key=version_of))
 def test_threads_that_end_a_fork_and_the_end(name, library):
