@@ -202,11 +202,17 @@ function sampledTicks() {
   return seen;
 }
 
+// Main threads by rank, so that ranks stand beside one another; then the busiest.
+function byLane(a, b) {
+  const mainA = a.tid === a.pid, mainB = b.tid === b.pid;
+  return mainB - mainA || (mainA ? a.rank - b.rank || a.pid - b.pid : b.busy - a.busy);
+}
+
 // A lane a thread: what it ran, sample after sample. Equal callers of two samples in a row are one box.
 function timeBoxes() {
   const v = Boxes(), path = [], seen = sampledTicks();
   let row = 0;
-  for (const t of wantedTracks().filter(x => x.runs.length).sort((a, b) => b.busy - a.busy)) {
+  for (const t of wantedTracks().filter(x => x.runs.length).sort(byLane)) {
     if (v.lanes.length === LANES_MOST) {
       v.more = wantedTracks().length - LANES_MOST;
       break;

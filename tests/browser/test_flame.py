@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import test_profile
-from test_dump import line_of, running
+from test_dump import LAUNCHER, line_of, running
 
 TRUTH = {"seventy": 0.7, "thirty": 0.3}
 
@@ -191,6 +191,35 @@ def test_a_table_of_functions(page):
     assert search(page, "thirty") == "1 function"
     click(page, "td.f button")
     assert page.text("#details .who b") == "thirty" and page.text("#note").startswith("Flame graph")
+
+
+@pytest.mark.parametrize("ending", ["html", "svg"])
+def test_of_nothing_it_says_so(browser, alula_bin, tmp_path, ending):
+    out = tmp_path / f"out.{ending}"
+    with running(sys.executable, "-c", "import time; print(flush=True); time.sleep(1000)", patience=0) as process:
+        subprocess.run([alula_bin, "profile", str(process.pid), "-o", out, "-d", "0.5", "--quiet", "--gil"], check=True)
+    browser.open(out)
+    assert "--idle also counts" in browser.text(".empty") and "0 samples" in browser.text("#note")
+    for view in "231":
+        browser.key(view)
+    search(browser, "x")
+    for key in ("Enter", "ArrowDown", "Escape", "Home"):
+        browser.key(key)
+
+
+def test_a_job_has_its_ranks_side_by_side(browser, alula_bin, tmp_path):
+    program, launcher, out = tmp_path / "shares.py", tmp_path / "torchrun", tmp_path / "job.html"
+    program.write_text(test_profile.SHARES)
+    launcher.write_text(LAUNCHER)
+    with running(sys.executable, launcher, program, 60, lines=3) as process:
+        subprocess.run([alula_bin, "profile", str(process.pid), "-o", out, "-d", "2s", "-s", "--quiet"], check=True)
+    browser.open(out)
+    row = list(boxes_of_row(browser, 1))
+    assert sorted(re.sub(r"process \d+, ", "", name) for name in row if "rank" in name) == ["rank 0 of 2", "rank 1 of 2"]
+    choices = browser.evaluate("[...document.querySelectorAll('#choose-who option')].map(o => [o.value, o.textContent])")
+    value, name = next(choice for choice in choices if choice[1].endswith("rank 1 of 2"))
+    browser.choose("#choose-who", value)
+    assert set(boxes_of_row(browser, 1)) == {name}
 
 
 def test_dark_and_light(page):
