@@ -35,7 +35,7 @@ struct al_finding {
     int64_t began_realtime_ns;
     char title[96];     // a few words: "memory about to run out"
     char message[480];  // one line with the numbers
-    char considered[240]; // what else it could be, and why not
+    char considered[400]; // what else it could be, and why not
     char advice[320];   // what to do
     struct al_evidence evidence[AL_EVIDENCE_MAX];
     uint32_t evidence_count;

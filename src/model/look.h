@@ -86,7 +86,7 @@ struct al_look {
     pid_t pid;
     int32_t rank;         // -1 when unknown
     struct al_look_line line, worker;
-    char problem[160];    // why nothing could be read; "" when it could
+    char problem[256];    // why nothing could be read; "" when it could
     struct al_value m[AL_LOOK_METRIC_COUNT];
 };
 
