@@ -455,7 +455,9 @@ static void judge(struct al_run *run, struct al_track *t, struct about *about)
         return;
     }
     if (!low_long_enough(run, about)) {
-        if (!t->open)
+        if (t->open) // batches that come in bursts must not cut a look short
+            al_run_look(run, about->gpus, about->gpu_count, &about->look);
+        else
             al_run_too_little(run, t, "a phase in which the GPU may idle has only just ended");
         return; // what is open stays as it is until it is over
     }

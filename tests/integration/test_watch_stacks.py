@@ -69,11 +69,13 @@ def running(folder, program, *arguments, env=None):
         process.wait()
 
 
-def scenario(folder, pids, utilization="3%"):
+def scenario(folder, pids, utilization="3%", bursts=()):
     text = scenes.head(len(pids), "300s") + "@0s\n"
     for gpu, pid in enumerate(pids):
         text += (f"gpu {gpu} utilization_ratio={utilization} memory_total_bytes=140GiB memory_used_bytes=70GiB power_watts=130W "
                  f"power_enforced_limit_watts=700W\nrow {pid} gpu={gpu} memory_bytes=69GiB\n")
+    for at in bursts:
+        text += f"@{at}s\ngpu 0 utilization_ratio=70%\n@{at}.5s\ngpu 0 utilization_ratio={utilization}\n"
     path = folder / "gpus.txt"
     path.write_text(text)
     return path
@@ -106,6 +108,14 @@ def finding_that(lines, *words, rule=("inefficient", "starved")):
 
 def evidence(finding):
     return {e["name"]: e["value"] for e in finding["evidence"] if e["source"] == "stacks"}
+
+
+def test_batches_that_come_in_bursts(alula_bin, standin, tmp_path):
+    """On an H200, eight workers' batches came at once, each three seconds: a busy tick must not cut a look short."""
+    with running(tmp_path, LOADER, 2, "collate") as job, \
+            watching(alula_bin, standin, tmp_path, [job.pid], config="", bursts=range(5, 100, 3)) as lines:
+        found = finding_that(lines, "samples in", "in 2 DataLoader workers")
+    assert "samples in collate at job.py" in found["message"]
 
 
 @pytest.mark.parametrize("slow, comment", [("collate", "the collator is slow"), ("getitem", "the data set is slow")])
