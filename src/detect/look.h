@@ -59,6 +59,9 @@ void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct 
 // Of the looks at these processes that are not older than a finding's evidence may be.
 void al_looks_sum(const struct al_snapshot *s, const struct al_settings *set, const pid_t *pids, uint32_t count,
                   struct al_looks_told *ret);
+// Workers that make something at a time, on average.
+#define AL_LOOKS_BUSY 0.5 // from which they are what is waited for
+double al_looks_busy_workers(const struct al_looks_told *t);
 // Whether enough samples agree on something to say it.
 bool al_looks_enough(const struct al_looks_told *t, const struct al_settings *set);
 // "87 % of samples wait for the DataLoader's workers at train.py:58; 61 % of samples in collate at data.py:88, in 8 DataLoader

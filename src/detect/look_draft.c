@@ -56,8 +56,9 @@ bool al_draft_look(struct al_run *run, struct al_draft *d, const struct al_looks
     if (kind != AL_LOOK_KIND_LOADER)
         number(d, AL_LOOK_LINE, t->line_ratio);
     else if (t->worker_samples)
-        number(d, t->worker_waits >= 0.5 ? AL_LOOK_WORKER_WAITS : AL_LOOK_WORKER_LINE,
-               t->worker_waits >= 0.5 ? t->worker_waits : t->worker_line_ratio);
+        number(d, AL_LOOK_WORKER_LINE, t->worker_line_ratio);
+    if (kind == AL_LOOK_KIND_LOADER && t->worker_samples)
+        number(d, AL_LOOK_WORKER_WAITS, t->worker_waits);
     number(d, AL_LOOK_SAMPLES, t->samples);
     return true;
 }
@@ -68,7 +69,7 @@ static void advise_loader(struct al_draft *d, const struct al_looks_told *t)
     if (!t->workers) {
         al_draft_advice(d, "Look at the data set's worker processes; more of them (num_workers, dataloader_num_workers) help if "
                            "each is busy.");
-    } else if (t->worker_waits >= 0.5) {
+    } else if (al_looks_busy_workers(t) < AL_LOOKS_BUSY) {
         al_draft_considered(d, "Slow workers: excluded, they wait for work themselves. ");
         al_draft_advice(d, "The way of a batch to the main process is slow, not its making: prefetch_factor, persistent_workers, "
                            "smaller samples, pin_memory; look at the sampler.");

@@ -180,22 +180,34 @@ static void say_call(const struct al_look_line *l, char *out, size_t size) {
         (void)snprintf(out + len, size - len, ", calling %s", name);
 }
 
+double al_looks_busy_workers(const struct al_looks_told *t) {
+    return t->worker_samples ? t->workers * (1 - t->worker_waits) : 0;
+}
+
+// Batches are taken in their order: while one worker makes the next one, the others may have nothing to do.
 static void say_workers(const struct al_looks_told *t, const struct al_settings *set, char *out, size_t size) {
     size_t len = strlen(out);
     const char *plural = t->workers == 1 ? "" : "s";
     char text[320], share[16];
-    if (t->worker_samples < AL_LOOKS_LEAST)
-        return;
-    bool line = say_line(t->worker, t->worker_line_ratio, t->worker_function_ratio, set->stacks_share_above, text, sizeof text);
-    if (line)
-        say_call(t->worker, text, sizeof text);
-    if (t->worker_waits >= 0.5) {
+    double busy = 1 - t->worker_waits;
+    if (t->worker_samples * busy < AL_LOOKS_LEAST || al_looks_busy_workers(t) < AL_LOOKS_BUSY) {
         percent(t->worker_waits, share, sizeof share);
-        (void)snprintf(out + len, size - len, "; its %u DataLoader worker%s had nothing to do in %s of samples%s%s", t->workers, plural,
-                       share, line ? ", " : "", line ? text : "");
-    } else if (line) {
-        (void)snprintf(out + len, size - len, "%s%s, in %u DataLoader worker%s", len ? "; " : "", text, t->workers, plural);
+        if (t->worker_samples >= AL_LOOKS_LEAST && t->worker_waits >= 0.5)
+            (void)snprintf(out + len, size - len, "; its %u DataLoader worker%s had nothing to do in %s of samples", t->workers,
+                           plural, share);
+        return;
     }
+    bool few = busy < 0.5;
+    double scale = few ? busy : 1;
+    if (!say_line(t->worker, t->worker_line_ratio / scale, t->worker_function_ratio / scale, set->stacks_share_above, text,
+                  sizeof text))
+        return;
+    say_call(t->worker, text, sizeof text);
+    if (few)
+        (void)snprintf(out + len, size - len, "; of its %u DataLoader worker%s %.1f work%s at a time: %s", t->workers, plural,
+                       al_looks_busy_workers(t), al_looks_busy_workers(t) < 1.05 ? "s" : "", text);
+    else
+        (void)snprintf(out + len, size - len, "%s%s, in %u DataLoader worker%s", len ? "; " : "", text, t->workers, plural);
 }
 
 static bool say_elsewhere(const struct al_looks_told *t, const struct al_settings *set, char *out, size_t size) {

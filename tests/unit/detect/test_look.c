@@ -80,6 +80,12 @@ static void test_workers_in_their_collator(void **unused)
     look_at(&w, 1000, &own, &theirs, 1);
     assert_string_equal(say(&w, 1000, 1), "the main thread waits for its DataLoader in 87 % of samples; its 1 DataLoader worker had "
                                           "nothing to do in 100 % of samples");
+    // One of eight makes each batch in its turn: it is what is waited for
+    al_look_tally_done(&theirs);
+    has_nothing_to_do(&theirs, 210);
+    collates(&theirs, 88, 30);
+    look_at(&w, 1000, &own, &theirs, 8);
+    assert_has(say(&w, 1000, 1), "; of its 8 DataLoader workers 1.0 works at a time: 100 % of samples in collate_fn at data.py:88");
     al_look_tally_done(&own);
     al_look_tally_done(&theirs);
     world_free(&w);
