@@ -128,15 +128,17 @@ function tree() {
     }
   };
   if (opt.start === "callers") {
-    const seen = new Uint8Array(nodeCount), at = new Int32Array(nodeCount);
+    const totals = new Float64Array(nodeCount), at = new Int32Array(nodeCount).fill(-1);
     for (let i = nodeCount - 1; i >= 0; i--) {
-      for (let s = 0; s < 4 && !seen[i]; s++)
-        seen[i] = counts[s * nodeCount + i] > 0 ? 1 : 0;
-      if (seen[i] && nodeParent[i] >= 0)
-        seen[nodeParent[i]] = 1;
+      for (let s = 0; s < 4; s++)
+        totals[i] += counts[s * nodeCount + i];
+      if (nodeParent[i] >= 0)
+        totals[nodeParent[i]] += totals[i];
     }
+    t.of = at;
+    t.totals = totals;
     for (let i = 0; i < nodeCount; i++) {
-      if (!seen[i])
+      if (!totals[i])
         continue;
       at[i] = child(nodeParent[i] < 0 ? 0 : at[nodeParent[i]], labelOf(i));
       add(at[i], i, true);
@@ -173,12 +175,13 @@ function graphBoxes() {
     first[t.parent[i]] = i;
   }
   v.total = v.width = t.total[0];
-  const todo = n > 1 ? [[0, -1, 0]] : [];
+  const boxOf = new Int32Array(n), todo = n > 1 ? [[0, -1, 0]] : [];
   while (todo.length) {
     const [at, parent, x] = todo.pop();
     const box = addBox(v, parent, t.label[at], t.depth[at], x, x + t.total[at]);
     v.self[box] = t.self[at];
     v.states[box] = t.states[at];
+    boxOf[at] = box;
     const below = [];
     for (let c = first[at]; c >= 0; c = next[c])
       below.push(c);
@@ -187,6 +190,10 @@ function graphBoxes() {
     const placed = below.map(c => { const p = [c, box, right]; right += t.total[c]; return p; });
     while (placed.length)
       todo.push(placed.pop()); // the leftmost is taken next: rows stay sorted
+  }
+  if (t.of) {
+    v.nodeBox = t.of.map(at => at < 0 ? -1 : boxOf[at]);
+    v.nodeTotals = t.totals;
   }
   return v;
 }
@@ -727,24 +734,13 @@ const tellHint = () => details.replaceChildren(el("div", { class: "hint" },
 
 // Lines of the function in this box, of the samples below it.
 function linesOf(box) {
-  if (opt.merge !== "function" || opt.view !== "graph" || opt.start !== "callers" || boxes.label[box] < 0)
+  if (opt.merge === "line" || !boxes.nodeBox || boxes.label[box] < 0)
     return "";
-  const chain = [];
-  for (let at = box; at > 0; at = boxes.parent[at])
-    chain.unshift(boxes.label[at]);
-  const counts = ended(), totals = new Float64Array(nodeCount), depth = new Int32Array(nodeCount), inside = new Uint8Array(nodeCount), lines = new Map();
-  for (let i = nodeCount - 1; i >= 0; i--) {
-    for (let s = 0; s < 4; s++)
-      totals[i] += counts[s * nodeCount + i];
-    if (nodeParent[i] >= 0)
-      totals[nodeParent[i]] += totals[i];
-  }
+  const lines = new Map();
   for (let i = 0; i < nodeCount; i++) {
-    const up = nodeParent[i];
-    depth[i] = up < 0 ? 0 : depth[up] + 1;
-    inside[i] = depth[i] < chain.length && (up < 0 || inside[up]) && labelOf(i) === chain[depth[i]] ? 1 : 0;
-    if (inside[i] && depth[i] === chain.length - 1 && totals[i] && frames[nodeFrame[i]].line > 0)
-      lines.set(frames[nodeFrame[i]].line, (lines.get(frames[nodeFrame[i]].line) || 0) + totals[i]);
+    const line = boxes.nodeBox[i] === box ? frames[nodeFrame[i]].line : 0;
+    if (line > 0 && (nodeParent[i] < 0 || boxes.nodeBox[nodeParent[i]] !== box)) // of recursion in one box, the outermost
+      lines.set(line, (lines.get(line) || 0) + boxes.nodeTotals[i]);
   }
   const whole = boxes.x1[box] - boxes.x0[box], sorted = [...lines].sort((a, b) => b[1] - a[1]);
   return sorted.length ? "lines " + sorted.slice(0, 5).map(([line, n]) => line + " (" + percent(n, whole) + ")").join(", ") + (sorted.length > 5 ? ", ..." : "") : "";

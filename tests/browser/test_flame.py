@@ -290,6 +290,9 @@ def test_recursion_can_be_one_box(browser, profiles, tmp_path):
     assert depth_of_leaf() == 5
     browser.choose("#choose-merge", "folded")
     assert depth_of_leaf() == 3 and percent(search(browser, "walk")) == 1 and percent(search(browser, "leaf")) == 0.75
+    browser.key("Enter")
+    browser.key("ArrowUp")
+    assert "lines 1 (100 %)" in browser.text("#details .lines")  # where walk was called first
     browser.choose("#choose-start", "callees")
     assert percent(search(browser, "leaf")) == 0.75 and percent(search(browser, "walk")) == 1
     browser.evaluate("document.activeElement.blur()")
