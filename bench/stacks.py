@@ -4,7 +4,7 @@
 BENCH_ARGS="--only stacks"`, or by itself, without a network: ALULA_BIN=alula bench/stacks.py --wheels DIR --python315 PATH.
 
 Every figure is the median of --rounds with its quartiles. Each round goes through all tools in another order. Tools that
-take processes of 3.15 alone are compared with alula on 3.15."""
+take processes of 3.15 alone are compared with alula on 3.15. On a quiet machine cost takes 6 minutes, slowdown 15, the rest 3."""
 
 import argparse
 import json
@@ -227,11 +227,11 @@ def own_name(tool):
     return "alula, of 3.15" if tool in ("profiling.sampling", "alula, of 3.15") else "alula"
 
 
-def table(bench):
+def table(bench, section):
     """A table for each program: medians, in brackets the quartiles and the ratio to alula's."""
-    of = {(r["what"], r["column"], r["tool"]): r for r in bench.rows}
-    for what in dict.fromkeys(r["what"] for r in bench.rows):
-        columns = list(dict.fromkeys(r["column"] for r in bench.rows if r["what"] == what))
+    of = {(r["what"], r["column"], r["tool"]): r for r in bench.rows if r["section"] == section}
+    for what in dict.fromkeys(what for what, _, _ in of):
+        columns = list(dict.fromkeys(r["column"] for r in bench.rows if r["what"] == what and r["section"] == section))
         print(f"\n| {what} | {' | '.join(columns)} |\n|{'---|' * (1 + len(columns))}")
         for tool in bench.tools:
             cells = []
@@ -240,7 +240,7 @@ def table(bench):
                 ratio = own["median"] if own and own["tool"] != tool.name and column.startswith(("CPU", "first")) else 0
                 cells.append(cell(r["values"], ratio) if r else "-")
             if any(c != "-" for c in cells):
-                print(f"| {tool.name} | {' | '.join(cells)} |")
+                print(f"| {tool.name} | {' | '.join(cells)} |", flush=True)
 
 
 def goals(bench):
@@ -293,13 +293,17 @@ def run(options, alula):
             print(f"{name} is missing here and left out: {why}")
         for section in options.sections:
             {"cost": cost, "slowdown": slowdown, "shares": shares, "torn": torn, "start": start}[section](bench)
-        table(bench)
+            table(bench, section)
+            if options.json:  # after each: who has no time for all of them has what was done
+                write_json(bench, missing)
         goals(bench)
         print(f"\nload at the end {os.getloadavg()[0]:.1f}")
-        if options.json:
-            options.json.write_text(json.dumps({"python": sys.version, "cores": os.cpu_count(), "missing": missing,
-                                                "rows": bench.rows, "failures": [[*k, v] for k, v in bench.failures.items()]},
-                                               indent=1) + "\n")
+
+
+def write_json(bench, missing):
+    failures = [[*where, why] for where, why in bench.failures.items()]
+    bench.options.json.write_text(json.dumps({"python": sys.version, "cores": os.cpu_count(), "missing": missing, "rows": bench.rows,
+                                              "failures": failures}, indent=1) + "\n")
 
 
 def main():

@@ -58,7 +58,7 @@ class Started:
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 
-    def end(self, patience=60):
+    def end(self, patience=30):
         until = time.monotonic() + patience
         ended, status, usage = os.wait4(self.process.pid, os.WNOHANG)
         while not ended and time.monotonic() < until:
@@ -78,7 +78,7 @@ class Started:
 
 
 def run(tool, pid, rate, seconds, options=frozenset()):
-    return Started(tool, pid, rate, seconds, options).end(seconds + 60)
+    return Started(tool, pid, rate, seconds, options).end(seconds + 30)
 
 
 def named(frame):

@@ -3,7 +3,7 @@
 # bench_stacks.sh pack PARTS PYTHONS: puts into PARTS what the bench of stack samplers needs on a machine without a network:
 # alula with its libraries (pack.sh), wheels of py-spy and austin-dist, and Python 3.15 out of PYTHONS (see tools/pythons), as
 # one archive of 30 MiB. Needs pip and the package index.
-# bench_stacks.sh PARTS OUT [ARG ...]: runs it there; ARGs go to bench/stacks.py. Quarter of an hour; a part of it with --sections.
+# bench_stacks.sh PARTS OUT [ARG ...]: runs it there; ARGs go to bench/stacks.py. 24 minutes; a part of it with --sections.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 
