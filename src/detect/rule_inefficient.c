@@ -412,7 +412,10 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
     bool looked = al_draft_look(run, d, &about->look);
     d->news = looked && !state->looked && t->open;
     state->looked = looked;
-    if (looked && al_draft_look_advice(d, &about->look)) {
+    double share;
+    // An engine or notebook that runs code of no known kind may just have nothing to do.
+    bool known = !about->host.serves || al_looks_kind(&about->look, &share) != AL_LOOK_KIND_OTHER;
+    if (looked && known && al_draft_look_advice(d, &about->look)) {
         // it tells the cause itself
     } else if (starved) {
         al_draft_considered(d, "Running inefficiently without input in the way: excluded by the I/O wait.");

@@ -144,6 +144,9 @@ static const char unused_processes[] = "DELETE FROM processes WHERE first_t < ?1
 static const char unused_ranks[] = "DELETE FROM ranks WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks"
                                    " WHERE kind=6) AND id NOT IN (SELECT process_rank FROM rank_samples)";
 
+static const char unused_looks[] = "DELETE FROM looks WHERE first_t < ?1 AND id NOT IN (SELECT entity FROM chunks"
+                                   " WHERE kind=7) AND id NOT IN (SELECT look FROM look_samples)";
+
 static int forget(struct al_writer *w, int64_t limit) {
     static const char *const statements[] = {
         "DELETE FROM chunks WHERE block IN (SELECT id FROM blocks WHERE end_ns <= ?1 AND level >= 0)",
@@ -156,6 +159,7 @@ static int forget(struct al_writer *w, int64_t limit) {
         unused_rows,
         unused_processes,
         unused_ranks,
+        unused_looks,
         "DELETE FROM marks WHERE until_ns < ?1",
         "DELETE FROM profiles WHERE t < ?1",
         "DELETE FROM profile_frames WHERE profile NOT IN (SELECT id FROM profiles)",

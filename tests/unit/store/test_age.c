@@ -104,6 +104,9 @@ static void test_bounded(void **state) {
     assert_in_range(st.st_size, 1, once + once / 10);
     assert_int_equal(ask(o.path, "SELECT COUNT(*) FROM processes WHERE start_ticks=77"), 0); // gone since long
     assert_int_equal(ask(o.path, "SELECT COUNT(*) FROM processes WHERE start_ticks=99"), 1);
+    assert_true(ask(o.path, "SELECT COUNT(*) FROM looks") > 0);
+    assert_int_equal(ask(o.path, "SELECT COUNT(*) FROM looks WHERE id NOT IN (SELECT entity FROM chunks WHERE kind=7) AND id NOT IN "
+                                 "(SELECT look FROM look_samples) AND first_t < 60000000000"), 0);
 }
 
 static void test_corrupt_chunk_costs_its_part_only(void **state) {
