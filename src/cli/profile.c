@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -270,6 +271,7 @@ int al_profiling_write(const struct al_profiling *p, const struct al_profile_abo
     struct al_store_error e = {{0}};
     int result = 0, error = 0;
     bool fresh;
+    (void)signal(SIGXFSZ, SIG_IGN); // a file size limit shows as an error of the write
     if (p->recording) {
         result = al_profile_recording(p->output, about->start_ns, &fresh, &e);
         if (!result)
@@ -356,7 +358,9 @@ int al_profiling_open_output(struct al_profiling *p, bool *ret_fresh) {
     if (strcmp(p->output, "-") == 0)
         return 0;
     if (p->recording) {
+        void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
         int result = al_profile_recording(p->output, al_realtime_ns(), ret_fresh, &e);
+        (void)signal(SIGXFSZ, before); // a command that is started has its own
         if (result)
             al_cli_error("profile: %s", *e.text ? e.text : al_error_text(result));
         return result;

@@ -144,6 +144,21 @@ def test_a_recording_of_an_older_alula(alula, program, tmp_path, kept):
     assert len(said(alula, "profile", "--from", old, "--list").splitlines()) == 1
 
 
+def test_a_file_that_may_not_grow(alula, alula_bin, program, tmp_path, kept):
+    """What was sampled is kept elsewhere, and what was in the recording before stays."""
+    limit = kept.stat().st_size // 1024 + 1
+    program.write_text("print(flush=True)\ndef wide():\n" + "    sum(range(500))\n" * 5000 + "while True: wide()\n")  # each line is a row
+    with running(sys.executable, program, patience=0) as process:
+        got = subprocess.run(["bash", "-c", f"ulimit -f {limit}; exec {alula_bin} profile -o {kept} -r 1000 -d 1 {process.pid}"], capture_output=True,
+                             text=True, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=60, check=False)
+        process.kill()
+    assert got.returncode == 1 and "the file may not grow any larger" in got.stderr, got.stderr
+    elsewhere = re.search(r"it is kept in (\S+\.json)", got.stderr).group(1)
+    names = {frame["name"] for frame in json.loads(open(elsewhere, encoding="utf-8").read())["shared"]["frames"]}
+    assert "wide" in names
+    assert len(said(alula, "profile", "--from", kept, "--list").splitlines()) == 2
+
+
 # --- beside an alula run ---
 
 
