@@ -241,8 +241,10 @@ static void find_difference(const struct pass *a, uint32_t row) {
     double median = count % 2 ? shares[count / 2] : (shares[count / 2 - 1] + shares[count / 2]) / 2.0, farthest = -1;
     for (uint32_t r = 0; r < a->ranks; r++) {
         double share = all[r] > 0 ? mine[r] / all[r] : median;
-        if (all[r] > 0 && fabs(share - median) > farthest) {
-            farthest = fabs(share - median);
+        double apart = fabs(share - median);
+        bool more = apart > farthest + 1e-6 || (apart > farthest - 1e-6 && share > a->v->rows[row].rank_share); // of two, the one that has it
+        if (all[r] > 0 && more) {
+            farthest = apart > farthest ? apart : farthest;
             a->v->rows[row].rank = (int32_t)r;
             a->v->rows[row].rank_share = share;
         }

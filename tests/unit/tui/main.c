@@ -15,5 +15,5 @@ uint64_t next_random(uint64_t *state) {
 int main(void) {
     (void)setenv("TZ", "UTC", 1);
     (void)setlocale(LC_CTYPE, "C.UTF-8"); // widths of characters
-    return cell_suite() + layout_suite() + history_suite() + scene_suite() + ui_suite() + frame_suite();
+    return cell_suite() + layout_suite() + history_suite() + scene_suite() + ui_suite() + frame_suite() + stacks_suite();
 }

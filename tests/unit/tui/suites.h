@@ -18,6 +18,7 @@ int history_suite(void);
 int scene_suite(void);
 int ui_suite(void);
 int frame_suite(void);
+int stacks_suite(void);
 
 #define S AL_NS_PER_S
 #define GIB (1024.0 * 1024 * 1024)
