@@ -56,6 +56,8 @@ void al_dump_frame_json(struct al_buf *b, const struct al_differ_frame *f);
 
 // ---- a whole job ----
 
+#define AL_DUMP_BETWEEN 4 // samples of ranks' main threads between the two of all
+
 struct al_dump_member { // a process, sampled twice
     struct al_dump dump; // of the later sample
     struct al_stack *stack;
@@ -65,6 +67,7 @@ struct al_dump_member { // a process, sampled twice
     bool told;                     // an error of it is worth a word
     struct al_stack_thread *first; // threads of the earlier sample, with frames of their own
     size_t first_count;
+    struct al_stack_thread between[AL_DUMP_BETWEEN]; // of its main thread; frames NULL: none
     struct al_stack_locals *locals; // of the main thread's frames, innermost first; NULL: not asked for
     const struct al_stack_frame *frames;
     uint32_t frame_count;

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
 
 #define VIEWS_MOST 256 // threads with names of their own
+#define WAIT_CPU_NS (25 * AL_NS_PER_MS) // of half a second: who polls needs some, who works needs more
 
 // Numbers in a name differ from rank to rank: "Thread-12 (run)" is compared with "Thread-3 (run)".
 static void name_key(const char *name, char *out, size_t size) {
@@ -50,6 +52,8 @@ static enum al_differ_doing doing_of(const struct al_differ_rank *r, const struc
         return AL_DIFFER_WAITS_GIL;
     if (second->idle == AL_STACK_UNKNOWN)
         return AL_DIFFER_UNKNOWN;
+    if (first && first->cpu_ns && second->cpu_ns > first->cpu_ns + WAIT_CPU_NS)
+        return AL_DIFFER_RUNS; // it only happened to sleep at both
     return second->idle == AL_STACK_YES && (!first || first->idle == AL_STACK_YES) ? AL_DIFFER_WAITS : AL_DIFFER_RUNS;
 }
 
@@ -61,7 +65,10 @@ static int fill_rank(struct al_differ_rank *r, const struct al_differ_view *v) {
         return 0;
     if (first && first->tstate != second->tstate)
         first = NULL; // another thread of that name
-    int result = al_differ_stand(m->stack, first, second, &r->stack);
+    const struct al_stack_thread *samples[AL_DUMP_BETWEEN + 2] = {first, second};
+    for (int i = 0; second->main && i < AL_DUMP_BETWEEN; i++)
+        samples[2 + i] = m->between[i].frames ? &m->between[i] : NULL;
+    int result = al_differ_stand(m->stack, samples, AL_DUMP_BETWEEN + 2, &r->stack);
     r->has = !result;
     r->stack.moves |= second->status == AL_STACK_UNSTABLE;
     r->doing = doing_of(r, first, second);

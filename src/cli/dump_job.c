@@ -98,6 +98,17 @@ static int add_members(struct al_dump_job *j) {
     return 0;
 }
 
+static int keep_thread(const struct al_stack_thread *t, struct al_stack_thread *ret) {
+    struct al_stack_frame *frames = malloc((t->count + 1) * sizeof *frames);
+    if (!frames)
+        return AL_E_NOMEM;
+    if (t->count)
+        memcpy(frames, t->frames, t->count * sizeof *frames);
+    *ret = *t;
+    ret->frames = frames;
+    return 0;
+}
+
 // A sample lives until the next one is taken.
 static int keep_first(struct al_dump_member *m) {
     const struct al_stack_sample *s = m->dump.sample;
@@ -105,16 +116,42 @@ static int keep_first(struct al_dump_member *m) {
     if (!m->first)
         return AL_E_NOMEM;
     for (; m->first_count < s->count; m->first_count++) {
-        const struct al_stack_thread *t = &s->threads[m->first_count];
-        struct al_stack_frame *frames = malloc((t->count + 1) * sizeof *frames);
-        if (!frames)
-            return AL_E_NOMEM;
-        if (t->count)
-            memcpy(frames, t->frames, t->count * sizeof *frames);
-        m->first[m->first_count] = *t;
-        m->first[m->first_count].frames = frames;
+        int result = keep_thread(&s->threads[m->first_count], &m->first[m->first_count]);
+        if (result)
+            return result;
     }
     return 0;
+}
+
+// One place in two samples may be one that is passed again and again: main threads of ranks are looked at more often.
+static int sample_between(struct al_dump_job *j, int number) {
+    const struct al_stack_sample *sample;
+    for (uint32_t i = 0; i < j->count; i++) {
+        struct al_dump_member *m = &j->members[i];
+        if (m->result || !al_dump_is_rank(m) || al_stack_sample(m->stack, AL_STACK_MAIN_ONLY, &sample))
+            continue; // what is wrong is said after the last one
+        for (size_t k = 0; k < sample->count; k++) {
+            const struct al_stack_thread *t = &sample->threads[k];
+            if (t->main && !m->between[number].frames && (t->status == AL_STACK_OK || t->status == AL_STACK_UNSTABLE) &&
+                keep_thread(t, &m->between[number]))
+                return AL_E_NOMEM;
+        }
+    }
+    return 0;
+}
+
+static int look_between(struct al_dump_job *j) {
+    struct al_clock clock;
+    int result = 0;
+    al_clock_real(&clock);
+    int64_t began = al_monotonic_ns();
+    for (int i = 0; i <= AL_DUMP_BETWEEN && !result; i++) {
+        if (!al_clock_sleep_until(&clock, began + APART_NS / (AL_DUMP_BETWEEN + 1) * (i + 1)))
+            break; // a signal
+        if (i < AL_DUMP_BETWEEN)
+            result = sample_between(j, i);
+    }
+    return result;
 }
 
 // When a thread last ran, in ms of the scheduler's clock; -1 not known (a kernel without CONFIG_SCHED_DEBUG).
@@ -280,10 +317,8 @@ static int find_absent(struct al_dump_job *j) {
 int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_settings *settings, bool no_cmdline,
                      bool locals, struct al_stack_error *error) {
     struct boards boards = {.job = j};
-    struct al_clock clock;
     bool named = pid != 0;
     *j = (struct al_dump_job){.world = -1};
-    al_clock_real(&clock);
     al_boards_each(note_board, &boards);
     int result = boards.result;
     if (!result && !named)
@@ -297,9 +332,8 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
         result = sample_all(j, settings, true, false);
     if (!result)
         find_peers(j);
-    for (int64_t until = al_monotonic_ns() + APART_NS; !result && al_monotonic_ns() < until;)
-        if (!al_clock_sleep_until(&clock, until))
-            break; // a signal
+    if (!result)
+        result = look_between(j);
     j->at_ns = al_monotonic_ns();
     j->apart = (double)(j->at_ns - began) / 1e9;
     if (!result)
@@ -317,6 +351,8 @@ void al_dump_job_free(struct al_dump_job *j) {
         for (size_t k = 0; k < m->first_count; k++)
             free((void *)m->first[k].frames);
         free(m->first);
+        for (int k = 0; k < AL_DUMP_BETWEEN; k++)
+            free((void *)m->between[k].frames);
         al_stack_locals_free(m->locals, m->frame_count);
         al_stack_free(m->stack);
     }

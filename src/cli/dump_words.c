@@ -191,7 +191,8 @@ static void say_meaning(struct al_buf *b, const struct al_dump_differ *a) {
     if (collectives == d->group_count) {
         al_buf_printf(b, "the %s are in collectives that were called from different places: they may wait for each other\n",
                       noun(a->job, true));
-    } else if (al_differ_odd(d) && in_collective(&d->groups[0]) && collectives == 1) {
+    } else if (al_differ_odd(d) && in_collective(&d->groups[0]) && collectives == 1 &&
+               doing_of(&a->main, &d->groups[0]) != AL_DIFFER_RUNS) {
         uint32_t odd = d->counted - d->groups[0].count;
         al_buf_printf(b, "%s ", noun(a->job, odd > 1));
         for (uint32_t i = 1; i < d->group_count; i++) {
@@ -212,12 +213,14 @@ static void say_workers(struct al_buf *b, const struct al_dump_job *j, const str
         const struct al_dump_member *m = &j->members[i];
         if (!m->stack || m->dump.process->role != AL_ROLE_WORKER || m->dump.process->owner != rank->dump.process->pid)
             continue;
-        for (size_t k = 0; k < m->dump.sample->count; k++)
-            if (m->dump.sample->threads[k].main && !al_differ_stand(m->stack, NULL, &m->dump.sample->threads[k], &own[count])) {
+        for (size_t k = 0; k < m->dump.sample->count; k++) {
+            const struct al_stack_thread *t = &m->dump.sample->threads[k];
+            if (t->main && !al_differ_stand(m->stack, &t, 1, &own[count])) {
                 stacks[count] = &own[count];
                 count++;
                 break;
             }
+        }
     }
     if (count && !al_differ_group(stacks, count, &d))
         for (uint32_t i = 0; i < d.group_count; i++) {
@@ -336,9 +339,9 @@ static void tree(struct al_buf *b, const struct al_dump_differ *a) {
 }
 
 static void as_text(struct al_buf *b, const struct al_dump_differ *a) {
-    al_buf_printf(b, "%u %s%s, two samples %.1f s apart\n", a->count, noun(a->job, a->count != 1),
+    al_buf_printf(b, "%u %s%s, %d samples in %.1f s\n", a->count, noun(a->job, a->count != 1),
                   a->main.d.group_count > 1 ? " that differ" : a->count > 1 && a->main.d.counted == a->count ? ", all the same" : "",
-                  a->job->apart);
+                  AL_DUMP_BETWEEN + 2, a->job->apart);
     say_all(b, a);
     tree(b, a);
 }

@@ -20,29 +20,42 @@ static bool same_frame(const struct al_differ_frame *a, const struct al_differ_f
     return a->line == b->line && same_function(a, b);
 }
 
-int al_differ_stand(const struct al_stack *s, const struct al_stack_thread *first, const struct al_stack_thread *second,
+// What stands so far, less what this sample has not.
+static void narrow(const struct al_stack *s, const struct al_stack_thread *t, struct al_differ_stack *ret) {
+    uint32_t i = 0;
+    for (; i < ret->count; i++) {
+        struct al_differ_frame *a = &ret->frames[i];
+        struct al_differ_frame b = i < t->count ? frame_of(s, &t->frames[t->count - 1 - i]) : (struct al_differ_frame){"", "", -1};
+        if (same_frame(a, &b))
+            continue;
+        ret->moves = true;
+        if (same_function(a, &b)) {
+            a->line = 0;
+            i++;
+        }
+        break;
+    }
+    ret->moves |= t->count > i;
+    ret->count = i;
+}
+
+int al_differ_stand(const struct al_stack *s, const struct al_stack_thread *const *samples, uint32_t count,
                     struct al_differ_stack *ret) {
+    uint32_t first = 0;
     *ret = (struct al_differ_stack){NULL, 0, false};
-    if (!first || !second)
-        first = second = first ? first : second;
-    uint32_t most = !first ? 0 : first->count < second->count ? first->count : second->count;
-    if (!most)
+    while (first < count && !samples[first])
+        first++;
+    if (first == count || !samples[first]->count)
         return 0;
-    ret->frames = calloc(most, sizeof *ret->frames);
+    const struct al_stack_thread *t = samples[first];
+    ret->frames = calloc(t->count, sizeof *ret->frames);
     if (!ret->frames)
         return AL_E_NOMEM;
-    ret->moves = first->count != second->count;
-    for (uint32_t i = 0; i < most; i++) {
-        struct al_differ_frame a = frame_of(s, &first->frames[first->count - 1 - i]);
-        struct al_differ_frame b = frame_of(s, &second->frames[second->count - 1 - i]);
-        bool same = same_frame(&a, &b);
-        if (same || same_function(&a, &b))
-            ret->frames[ret->count++] = same ? a : (struct al_differ_frame){a.file, a.function, 0};
-        if (!same) {
-            ret->moves = true;
-            break;
-        }
-    }
+    for (ret->count = 0; ret->count < t->count; ret->count++)
+        ret->frames[ret->count] = frame_of(s, &t->frames[t->count - 1 - ret->count]);
+    for (uint32_t i = first + 1; i < count; i++)
+        if (samples[i])
+            narrow(s, samples[i], ret);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How several processes that run the same program differ in what one thread of each does, from two samples of each.
+// How several processes that run the same program differ in what one thread of each does, from a few samples of each.
 #ifndef AL_STACK_DIFFER_H
 #define AL_STACK_DIFFER_H
 
@@ -7,19 +7,19 @@
 
 struct al_differ_frame {
     const char *file, *function; // of the sampler's functions, which must live as long
-    int32_t line;                // 0: not known, or it changed from one sample to the other
+    int32_t line;                // 0: not known, or it changed from sample to sample
 };
 
-// What of a thread's stack is the same in both samples, outermost first.
+// What of a thread's stack is the same in all samples, outermost first.
 struct al_differ_stack {
     struct al_differ_frame *frames;
     uint32_t count;
     bool moves; // the samples differ
 };
 
-// The part that stands. Where both samples go on in the same function at other lines, that function ends it, with line 0. A
-// thread of which a sample is missing (NULL) stands as the other one has it. AL_E_NOMEM. Free it with al_differ_free.
-int al_differ_stand(const struct al_stack *s, const struct al_stack_thread *first, const struct al_stack_thread *second,
+// The part that stands. Where all samples go on in the same function at several lines, that function ends it, with line 0.
+// Samples that are NULL are left out. AL_E_NOMEM. Free it with al_differ_free.
+int al_differ_stand(const struct al_stack *s, const struct al_stack_thread *const *samples, uint32_t count,
                     struct al_differ_stack *ret);
 void al_differ_free(struct al_differ_stack *stack);
 

@@ -105,7 +105,7 @@ def job(tmp_path, code, count, *args, lines=None):
         yield process, program
 
 
-def settled(alula, check, *args, seconds=20):
+def settled(alula, check, *args, seconds=60):
     """The dump that check accepts, or the last one."""
     end = time.monotonic() + seconds
     while True:
@@ -282,7 +282,7 @@ def test_ranks_in_different_iterations_of_the_only_run(alula, alula_bin, tmp_pat
     launcher.write_text(LAUNCHER)
     with running(alula_bin, "run", "--output-dir", tmp_path / "out", "--", sys.executable, launcher, 2, free_port(), program,
                  lines=1, env=env, stderr=subprocess.DEVNULL) as process:
-        end = time.monotonic() + 40
+        end = time.monotonic() + 120
         while True:
             got = alula("dump", "--all-ranks", "--json", env={"XDG_RUNTIME_DIR": str(runtime)})
             if "jobs run here: name one" in got.stderr:  # somebody else's, below /tmp
