@@ -29,7 +29,8 @@ static bool is_core(const char *package) {
 static bool in_standard_library(const char *file) {
     for (const char *p = strstr(file, "/python3"); p; p = strstr(p + 1, "/python3")) {
         const char *end = p + strlen("/python3");
-        if (p - file < 3 || (strncmp(p - 4, "/lib", 4) != 0 && strncmp(p - 6, "/lib64", 6) != 0))
+        bool in_lib = (p - file >= 4 && strncmp(p - 4, "/lib", 4) == 0) || (p - file >= 6 && strncmp(p - 6, "/lib64", 6) == 0);
+        if (!in_lib)
             continue;
         while (*end == '.' || (*end >= '0' && *end <= '9') || *end == 't')
             end++;

@@ -139,6 +139,7 @@ static void test_whose_file_it_is(void **unused)
         {SITE "transformers/trainer.py", AL_FRAMES_PACKAGE}, {STD "queue.py", AL_FRAMES_CORE},
         {"/opt/lib/python3.14t/queue.py", AL_FRAMES_CORE}, {"/usr/lib64/python3.9/queue.py", AL_FRAMES_CORE},
         {"/usr/lib/python3/dist-packages/yaml/x.py", AL_FRAMES_PACKAGE}, {"<frozen runpy>", AL_FRAMES_CORE},
+        {"lib/python3.11/x.py", AL_FRAMES_USER}, {"/python3/x.py", AL_FRAMES_USER}, {"/lib/python3", AL_FRAMES_USER},
         {"<string>", AL_FRAMES_CORE}, {"", AL_FRAMES_CORE},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
