@@ -10,7 +10,6 @@
 static const int WIDTH = 1200, ROW = 18, TOP = 56;
 enum { BOXES_MOST = 3000, DEPTH_MOST = 400 };
 #define LETTER 6.7 // a letter's width, of 11 px
-#define NARROWEST 0.6
 
 void al_flame_escaped(struct al_buf *b, const char *text) {
     char clean[AL_FLAME_TEXT];
@@ -29,6 +28,8 @@ struct picture {
     const struct al_profile_about *about;
     uint64_t *totals, *left, all; // left: samples in front of the node
     double scale;                 // of a sample
+    double narrowest;             // what is drawn: at least so wide,
+    uint32_t deepest;             // at most so deep
 };
 
 static bool is_library(const char *file) {
@@ -85,25 +86,29 @@ static void put_box(const struct picture *s, uint32_t i) {
     al_buf_str(s->b, "</g>\n");
 }
 
-static bool drawn(const struct picture *s, uint32_t i, double narrowest) {
-    return s->totals[i] && (double)s->totals[i] * s->scale >= narrowest && s->p->nodes[i].depth <= DEPTH_MOST;
+static bool drawn(const struct picture *s, uint32_t i) {
+    return s->totals[i] && (double)s->totals[i] * s->scale >= s->narrowest && s->p->nodes[i].depth <= s->deepest;
 }
 
-// So narrow that no more than BOXES_MOST are left.
-static double narrowest(const struct picture *s, uint32_t *ret_depth) {
-    double least = NARROWEST;
+// So narrow and so deep that no more than BOXES_MOST are left: first those go that show nothing, then the deepest. How deep
+// the picture is.
+static uint32_t choose_drawn(struct picture *s) {
+    s->narrowest = 0.6;
+    s->deepest = DEPTH_MOST;
     for (;;) {
-        uint32_t count = 0;
-        *ret_depth = 1;
+        uint32_t count = 0, depth = 1;
         for (uint32_t i = 0; i < s->p->node_count; i++) {
-            if (!drawn(s, i, least))
+            if (!drawn(s, i))
                 continue;
             count++;
-            *ret_depth = s->p->nodes[i].depth > *ret_depth ? s->p->nodes[i].depth : *ret_depth;
+            depth = s->p->nodes[i].depth > depth ? s->p->nodes[i].depth : depth;
         }
         if (count <= BOXES_MOST)
-            return least;
-        least *= 1.5;
+            return depth;
+        if (s->narrowest < 3)
+            s->narrowest *= 1.5;
+        else
+            s->deepest /= 2;
     }
 }
 
@@ -142,7 +147,9 @@ static void put_head(const struct picture *s, uint32_t depth) {
                      "flame graph: width is the share of ");
     al_buf_printf(s->b, "%llu samples, at ", (unsigned long long)s->all);
     al_buf_number(s->b, a->rate);
-    al_buf_str(s->b, " a second; callers above; ");
+    al_buf_str(s->b, " a second; callers above; boxes below ");
+    al_buf_fixed(s->b, 100 * s->narrowest / WIDTH, 2);
+    al_buf_printf(s->b, " %% or deeper than %u are left out; ", (unsigned)s->deepest);
     al_flame_escaped(s->b, a->exporter);
     al_buf_str(s->b, "</text>\n");
 }
@@ -151,12 +158,10 @@ int al_flame_picture(struct al_buf *b, const struct al_profile *p, const struct 
     struct picture s = {.b = b, .p = p, .about = about};
     bool ok = lay_out(&s);
     if (ok) {
-        uint32_t depth;
         s.scale = (double)WIDTH / (s.all ? (double)s.all : 1);
-        double least = narrowest(&s, &depth);
-        put_head(&s, depth);
+        put_head(&s, choose_drawn(&s));
         for (uint32_t i = 0; i < p->node_count; i++)
-            if (drawn(&s, i, least))
+            if (drawn(&s, i))
                 put_box(&s, i);
     }
     free(s.totals);

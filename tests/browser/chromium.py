@@ -3,6 +3,7 @@
 
 import base64
 import collections
+import fcntl
 import json
 import os
 import select
@@ -26,7 +27,10 @@ class Browser:
     def __init__(self, profile, width=1280, height=800):
         read_end, self.to = os.pipe()
         self.of, write_end = os.pipe()
-        # The browser reads at 3 and writes at 4.
+        # The browser reads at 3 and writes at 4, which may be taken: neither end lies there.
+        low, (read_end, write_end) = (read_end, write_end), [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (read_end, write_end)]
+        for end in low:
+            os.close(end)
         command = f'exec "$0" "$@" 3<&{read_end} 4>&{write_end}'
         self.process = subprocess.Popen(["bash", "-c", command, find(), *FLAGS, f"--user-data-dir={profile}", "about:blank"],
                                         pass_fds=(read_end, write_end), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

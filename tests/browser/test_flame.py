@@ -66,7 +66,7 @@ def test_search_tells_the_share_of_matches(page):
     for name, truth in TRUTH.items():
         found = search(page, name)
         assert percent(found) == pytest.approx(page.shares[name], abs=0.001)
-        assert percent(found) == pytest.approx(truth / 2, abs=0.1)  # the other half sleeps
+        assert percent(found) == pytest.approx(truth / 2, abs=0.15)  # the other half sleeps; turns stretch on a busy machine
     assert percent(search(page, "/^(seventy|thirty)$/")) == pytest.approx(page.shares["seventy"] + page.shares["thirty"], abs=0.001)
     assert percent(search(page, "/spin|seventy/")) == pytest.approx(page.shares["spin"], abs=0.02)  # one within the other counts once
     assert percent(search(page, "SHARES.py")) == pytest.approx(1, abs=0.02)  # by file, whatever the case
@@ -108,7 +108,8 @@ def boxes_of_row(page, row):
 def test_a_click_zooms(page):
     row = 2  # all, <module>, and what it called
     names = boxes_of_row(page, row)
-    assert names["seventy"] / (names["seventy"] + names["thirty"]) == pytest.approx(0.7, abs=0.15)
+    share = page.shares["seventy"] / (page.shares["seventy"] + page.shares["thirty"])
+    assert names["seventy"] / (names["seventy"] + names["thirty"]) == pytest.approx(share, abs=0.1)  # by 40 places
     x, y, wide, _ = page.box(".scroll")
     at = next(i for i in range(40) if hovered(page, x + wide * (i + 0.5) / 40, y + 4 + 19 * row + 9) == "seventy")
     page.click(x + wide * (at + 0.5) / 40, y + 4 + 19 * row + 9)
@@ -239,7 +240,8 @@ def test_without_scripts_it_is_a_picture(browser, profiles, ending):
     width = collections.Counter()
     for name, wide in boxes:
         width[name] += wide
-    assert width["seventy"] / (width["seventy"] + width["thirty"]) == pytest.approx(0.7, abs=0.15)
+    shares = test_profile.page_shares(test_profile.page_data(profiles[ending]))
+    assert width["seventy"] / width["thirty"] == pytest.approx(shares["seventy"] / shares["thirty"], rel=0.02)
 
 
 @pytest.mark.parametrize("ending", ["html", "svg"])
