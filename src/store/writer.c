@@ -15,6 +15,7 @@
 
 #define MINUTE (60 * AL_NS_PER_S)
 #define BUSY_MS 10000 // alula profile adds to recordings, for milliseconds at a time; on a busy machine those may be long
+#define BUSY_AT_END_MS 200
 #define BLOCK_SAMPLES 20000 // GPU samples after which a block is closed early: bounds a reader's memory
 
 bool al_store_built(void) {
@@ -329,8 +330,9 @@ int al_store_close(struct al_sink *sink, struct al_store_error *reterr) {
         w->insert[kind] = NULL;
     }
     // One file is left; when this fails (a full disk), the journal beside it holds the rest. While someone reads, the
-    // last reader does it.
+    // last reader does it, and is not waited for.
     struct al_store_error why = {{0}};
+    (void)sqlite3_busy_timeout(w->db, BUSY_AT_END_MS);
     int folded = w->wal ? al_db_exec(w->db, "PRAGMA wal_checkpoint(TRUNCATE);PRAGMA journal_mode=DELETE", &why) : 0;
     if (!result && folded && folded != AL_E_DENIED) {
         result = folded;
