@@ -12,6 +12,7 @@
 
 #define FASTER 1.93 // not in step with the samples
 #define LATE_NS (300 * AL_NS_PER_US) // how often threads that stop late are looked for
+#define TAKEN_MOST 64u // pictures of a process at once
 #define POLLS 256u  // processes whose pictures wake the sampler; of others they are taken when it wakes
 
 static void tell(struct al_profiling *p, const char *text) {
@@ -88,24 +89,26 @@ int al_profiling_native_thread(struct al_profiling *p, struct al_profile_target 
     return 0;
 }
 
-static int take_picture(struct al_profile_target *t, pid_t tid) {
+static void take_picture(struct al_profile_target *t, pid_t tid) {
     struct al_stack_thread thread;
-    for (size_t i = 0; t->sample && i < t->sample->count; i++)
-        if (t->sample->threads[i].tid == tid)
-            return al_native_thread(t->native, t->sample, i, AL_NATIVE_PICTURE, &thread);
-    return AL_E_GONE; // it is taken out of its ring at the next sample
+    size_t i = 0;
+    while (t->sample && i < t->sample->count && t->sample->threads[i].tid != tid)
+        i++;
+    if (t->sample && i < t->sample->count)
+        (void)al_native_thread(t->native, t->sample, i, AL_NATIVE_PICTURE, &thread);
+    else
+        al_native_pass(t->native, tid);
 }
 
+// Those that have come; not for ever, where they come faster than they are taken.
 static void take_pictures(struct al_profiling *p) {
     if (p->lock)
         pthread_mutex_lock(p->lock);
     for (uint32_t i = 0; i < p->target_count; i++) {
         struct al_profile_target *t = p->targets[i];
-        pid_t tid, first = 0;
-        while (t->native && (tid = al_native_wait(t->native, 0)) != 0 && tid != first) {
-            if (take_picture(t, tid) && !first)
-                first = tid; // such a one comes again: once around is enough
-        }
+        pid_t tid;
+        for (unsigned most = TAKEN_MOST; t->native && most && (tid = al_native_wait(t->native, 0)) != 0; most--)
+            take_picture(t, tid);
     }
     if (p->lock)
         pthread_mutex_unlock(p->lock);

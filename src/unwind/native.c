@@ -347,8 +347,11 @@ static bool can_be(const struct al_stack_thread *t, enum al_native_when when) {
 int al_native_thread(struct al_native *n, const struct al_stack_sample *sample, size_t i, enum al_native_when when,
                      struct al_stack_thread *ret) {
     *ret = sample->threads[i];
-    if (!can_be(ret, when))
+    if (!can_be(ret, when)) {
+        if (when == AL_NATIVE_PICTURE)
+            al_native_pass(n, ret->tid);
         return 0;
+    }
     struct slot *slot = slot_of(n, sample, ret, i);
     if (!slot)
         return AL_E_NOMEM;
@@ -406,11 +409,15 @@ int al_native_fd(const struct al_native *n) {
 }
 
 void al_native_watch(struct al_native *n, pid_t tid) {
+    if (!al_capture_has_clock(n->capture, tid))
+        al_native_pass(n, tid);
+}
+
+void al_native_pass(struct al_native *n, pid_t tid) {
     struct al_unwind_input in;
     enum al_capture_status status;
     int64_t age;
-    if ((n->ways & AL_CAPTURE_PERF) && !al_capture_has_clock(n->capture, tid))
-        (void)al_capture_thread(n->capture, tid, AL_CAPTURE_PERF, &in, &status, &age);
+    (void)al_capture_thread(n->capture, tid, AL_CAPTURE_PERF, &in, &status, &age);
 }
 
 bool al_native_release(struct al_native *n) {

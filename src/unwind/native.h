@@ -45,6 +45,8 @@ bool al_native_has_clock(const struct al_native *n, pid_t tid);
 int al_native_fd(const struct al_native *n);
 // Gives a running thread its clock, so that al_native_wait tells of it.
 void al_native_watch(struct al_native *n, pid_t tid);
+// Passes over a picture that al_native_wait told of, of a thread that is not in the sample.
+void al_native_pass(struct al_native *n, pid_t tid);
 // As al_capture_release.
 bool al_native_release(struct al_native *n);
 

@@ -315,3 +315,16 @@ def test_without_privileges(tmp_path):
                 break
         else:
             pytest.fail(str(seen))
+
+
+@needs_libdw
+@pytest.mark.parametrize("options", [[], ["--blocking"]], ids=["nonblocking", "blocking"])
+def test_the_process_ends_first(alula, tmp_path, options):
+    """Pictures that came before its end, of threads that are in no list any more, keep nobody from ending."""
+    program, out = tmp_path / "short.py", tmp_path / "out.folded"
+    program.write_text("import threading, time\nprint(flush=True)\nend = time.monotonic() + 1.5\ndef spin():\n    while time.monotonic() < end:\n"
+                       "        sum(range(100))\nfor _ in range(3): threading.Thread(target=spin).start()\n"
+                       "while time.monotonic() < end:\n    t = threading.Thread(target=sum, args=(range(1000),))\n    t.start()\n    t.join()\n")
+    with running("/usr/bin/python3", program) as process:
+        said = profiled(alula, process.pid, "-o", out, "--native", "--rate", "1000", *options)
+    assert "the process has ended" in said and shares(folded(out))["spin"] > 0.3
