@@ -328,3 +328,35 @@ def test_the_process_ends_first(alula, tmp_path, options):
     with running("/usr/bin/python3", program) as process:
         said = profiled(alula, process.pid, "-o", out, "--native", "--rate", "1000", *options)
     assert "the process has ended" in said and shares(folded(out))["spin"] > 0.3
+
+
+TORCH = """
+import sys, threading, time
+import torch
+
+for i in range(120):
+    threading.Thread(target=threading.Event().wait, daemon=True, name=f"waits-{i}").start()
+a = torch.randn(600, 600)
+print(flush=True)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    a @ a
+"""
+
+
+@needs_libdw
+def test_torch_with_many_threads(alula, tmp_path):
+    pytest.importorskip("torch")
+    program, out = tmp_path / "torch_threads.py", tmp_path / "out.folded"
+    program.write_text(TORCH)
+    with running(sys.executable, program, 60, patience=0) as process:
+        (found,) = dumped(alula, "--native", process.pid)
+        profiled(alula, process.pid, "-o", out, "--native", "-d", "4s")
+    waiting = [thread for thread in found["threads"] if thread["name"].startswith("waits-")]
+    assert len(waiting) == 120 and all(thread["native"] == "merged" for thread in waiting)
+    assert all(inner_native(thread) for thread in waiting)
+    stacks = folded(out)
+    in_torch = sum(count for frames, count in stacks if any("(libtorch" in frame for frame in frames))
+    assert in_torch / sum(count for _, count in stacks) > 0.3  # on a busy machine not every sample has a picture
+    # How PyTorch came to its kernel is whole: from Python's call on.
+    assert any("THPVariable_matmul" in frame for frames, _ in stacks for frame in frames)
