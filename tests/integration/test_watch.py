@@ -535,6 +535,7 @@ EXPECTED = {
     "old-driver": [],
     "orphan": [("orphan", "warning", 0)],
     "sixty-four": [],
+    "slow-loader": [("inefficient", "info", 0), ("starved", "info", 0)],
     "starved": [("starved", "info", 0)],
     "throttled": [("throttled", "warning", 2)],
     "unified-memory": [],
