@@ -147,7 +147,8 @@ bool al_cfi_cie_ok(const unsigned char *entry, size_t size, bool eh, struct al_c
         (letters[0] && letters[0] != 'z') || strlen(letters) > 8)
         return false;
     r.at = zero + 1;
-    if (version == 4 && (fixed(&r, 1) != 8 || fixed(&r, 1) != 0))
+    uint64_t sizes = version == 4 ? fixed(&r, 2) : 8; // of an address, and of a segment above it
+    if (sizes != 8)
         return false;
     (void)leb(&r);
     (void)leb(&r);

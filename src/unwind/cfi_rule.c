@@ -22,7 +22,7 @@ static bool fits(Dwarf_Word value) {
 static int make_cfa(const struct al_elfutils *e, Dwarf_Frame *frame, struct al_rules *rules, struct al_rule *rule) {
     Dwarf_Op *ops;
     size_t count;
-    uint32_t number;
+    uint32_t number = 0;
     if (e->dwarf_frame_cfa(frame, &ops, &count) != 0 || !count)
         return AL_E_NOENT;
     if (count == 1 && ops->atom == DW_OP_bregx && ops->number < AL_REG_COUNT && fits(ops->number2)) {
@@ -67,7 +67,7 @@ static int make_reg(const struct al_elfutils *e, Dwarf_Frame *frame, struct al_r
                     struct al_rule_reg *ret) {
     Dwarf_Op mem[3], *ops;
     size_t count;
-    uint32_t number;
+    uint32_t number = 0;
     if (e->dwarf_frame_register(frame, (int)i, mem, &ops, &count) != 0) {
         ret->kind = AL_RULE_LOST;
         return 0;

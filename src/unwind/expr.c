@@ -50,7 +50,7 @@ static enum al_step two(struct machine *m, uint8_t atom) {
     case DW_OP_mul: *x *= y; break;
     case DW_OP_shl: *x = y < 64 ? *x << y : 0; break;
     case DW_OP_shr: *x = y < 64 ? *x >> y : 0; break;
-    case DW_OP_shra: *x = (uint64_t)((int64_t)*x >> (y < 64 ? y : 63)); break;
+    case DW_OP_shra: *x = *x >> 63 ? ~(~*x >> (y < 64 ? y : 63)) : *x >> (y < 64 ? y : 63); break;
     case DW_OP_eq: *x = *x == y; break;
     case DW_OP_ne: *x = *x != y; break;
     case DW_OP_lt: *x = (int64_t)*x < (int64_t)y; break;

@@ -23,7 +23,7 @@ static bool open_bytes(const char *path, struct al_bytes *ret) {
         return false;
     }
     *ret = (struct al_bytes){fd, NULL, (uint64_t)st.st_size};
-    return true;
+    return true; // cppcheck-suppress resourceLeak
 }
 
 static bool has_id(const struct al_bytes *b, const unsigned char *wanted, uint32_t wanted_length) {

@@ -72,8 +72,9 @@ static int name_it(struct al_unwind *u, struct al_known *k, struct al_dso *d) {
         if (!k->start)
             k->start = symbol->address + d->bias;
     } else if ((slot = al_stub_slot(u, k->address & ~15ULL)) && al_dso_import(&u->objects, d, slot, raw, sizeof raw)) {
-        al_demangle(raw, name, sizeof name - 4);
-        (void)strcat(name, "@plt");
+        char target[RAW_MOST - sizeof "@plt"];
+        al_demangle(raw, target, sizeof target);
+        (void)snprintf(name, sizeof name, "%s@plt", target);
     } else {
         if (al_is_loop_part(u, d, k->start))
             k->kind = AL_UNWIND_INTERPRETER;

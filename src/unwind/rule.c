@@ -32,6 +32,16 @@ static bool grow_table(struct al_rules *r) {
     return true;
 }
 
+static bool same_rule(const struct al_rule *a, const struct al_rule *b) {
+    if (a->cfa_expr != b->cfa_expr || a->cfa_offset != b->cfa_offset || a->cfa_reg != b->cfa_reg || a->ra != b->ra ||
+        a->signal != b->signal)
+        return false;
+    for (unsigned i = 0; i < AL_REG_COUNT; i++)
+        if (a->regs[i].kind != b->regs[i].kind || a->regs[i].value != b->regs[i].value)
+            return false;
+    return true;
+}
+
 // Room for `count` more of `size` bytes each.
 static bool room(void *list, uint32_t used, uint32_t *cap, uint32_t count, size_t size) {
     if (used + count <= *cap)
@@ -62,7 +72,7 @@ int al_rules_add(struct al_rules *r, struct al_rule *rule, uint32_t *ret) {
         return AL_E_NOMEM;
     uint32_t at = hash_of(rule) & (r->table_cap - 1);
     for (; r->table[at]; at = (at + 1) & (r->table_cap - 1))
-        if (memcmp(&r->list[r->table[at] - 1], rule, sizeof *rule) == 0) {
+        if (same_rule(&r->list[r->table[at] - 1], rule)) {
             *ret = r->table[at] - 1;
             return 0;
         }
