@@ -176,9 +176,9 @@ static int parse(struct al_live *l, int argc, char **argv) {
 static uint32_t process_of(struct al_live *l, const struct al_profile_target *t) {
     char role[96], name[160];
     for (uint32_t i = 0; i < l->process_count; i++)
-        if (l->processes[i] == t)
+        if (l->processes[i].target == t && l->processes[i].role == t->process.role && l->processes[i].rank == t->process.rank)
             return i;
-    const struct al_profile_target **more = realloc(l->processes, (l->process_count + 1) * sizeof *more);
+    void *more = realloc(l->processes, (l->process_count + 1) * sizeof *l->processes);
     if (!more)
         return AL_PROFILE_NONE;
     l->processes = more;
@@ -186,7 +186,9 @@ static uint32_t process_of(struct al_live *l, const struct al_profile_target *t)
     (void)snprintf(name, sizeof name, "process %d%s%s", (int)t->process.pid, *role ? ", " : "", role);
     if (al_hot_process(l->hot, name, t->process.role == AL_ROLE_RANK ? t->process.rank : -1) != l->process_count)
         return AL_PROFILE_NONE;
-    more[l->process_count] = t;
+    l->processes[l->process_count].target = t;
+    l->processes[l->process_count].role = t->process.role;
+    l->processes[l->process_count].rank = t->process.rank;
     return l->process_count++;
 }
 

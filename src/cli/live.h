@@ -9,7 +9,11 @@
 struct al_live {
     struct al_profiling p;
     struct al_hot *hot;
-    const struct al_profile_target **processes; // by hot's number
+    struct {
+        const struct al_profile_target *target;
+        uint32_t role;
+        int32_t rank;
+    } *processes; // by hot's number
     uint32_t process_count;
     struct al_hot_view view, around[3];
     struct al_stacks_ui ui;

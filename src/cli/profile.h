@@ -74,6 +74,7 @@ struct al_profiling {
     char said[512];
     // The command:
     struct al_job job;
+    bool look_soon; // a process became another program
     int64_t peek_ns; // when it is looked for new processes again
     bool launched, awaits, wrapped; // awaits: no Python was found yet; wrapped: it is no Python, but has some below it, which is sampled
     // What is done:

@@ -73,6 +73,12 @@ static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool 
     return result;
 }
 
+static void free_threads(struct al_profile_target *t) {
+    for (uint32_t i = 0; i < t->thread_count; i++)
+        free(t->threads[i].last);
+    t->thread_count = 0;
+}
+
 static struct al_profile_target *find_target(const struct al_profiling *p, pid_t pid) {
     for (uint32_t i = 0; i < p->target_count; i++)
         if (p->targets[i]->process.pid == pid && !p->targets[i]->ended)
@@ -113,13 +119,24 @@ static bool named_has_ended(const struct al_profiling *p) {
 }
 
 // Who is there now; those that are new are opened, those that were not readable yet are tried again.
+// A process that was met between fork and exec gets its role with its program.
+static void learn(struct al_profile_target *t, const struct al_stacks_process *now) {
+    bool other = t->process.role != now->role || t->process.rank != now->rank || t->process.owner != now->owner;
+    t->process = *now;
+    if (other)
+        free_threads(t); // their roots have its name
+}
+
 int al_profiling_look(struct al_profiling *p) {
+    p->look_soon = false;
     struct al_stacks_who who;
     int result = al_stacks_find(&who, p->pid, p->reach, !p->cmdline);
     for (uint32_t i = 0; i < who.count && !result; i++) {
         struct al_profile_target *t = find_target(p, who.list[i].pid);
         if (!t && who.list[i].pid == p->pid && named_has_ended(p))
             continue;
+        if (t)
+            learn(t, &who.list[i]);
         if (!t)
             result = add_target(p, &who, &who.list[i]);
         else if (!t->stack && t->process.pid != p->pid)
@@ -293,6 +310,7 @@ static int sample_target(struct al_profiling *p, struct al_profile_target *t, in
             result = AL_E_AGAIN;
     }
     if (result == AL_E_AGAIN || result == AL_E_DENIED || result == AL_E_GONE) {
+        p->look_soon = result == AL_E_AGAIN;
         t->ended = result == AL_E_GONE;
         close_stack(t);
         t->retry_ns = now + RETRY_NS;
@@ -319,7 +337,7 @@ void al_profiling_try(struct al_profiling *p, int64_t now_ns) {
         struct al_profile_target *t = p->targets[i];
         bool wanted = t->process.pid == p->pid || (p->launched && p->reach != AL_STACKS_ONE);
         if (!t->ended && !t->stack && wanted && now_ns >= t->retry_ns)
-            (void)open_stack(p, t, false);
+            p->look_soon |= open_stack(p, t, false) == 0 && p->launched;
     }
 }
 
@@ -342,7 +360,7 @@ static int turn(struct al_profiling *p, int64_t now, int64_t *look_ns) {
     int result = 0;
     if (p->lock)
         pthread_mutex_lock(p->lock);
-    if (p->reach != AL_STACKS_ONE && now >= *look_ns) {
+    if (p->reach != AL_STACKS_ONE && (now >= *look_ns || p->look_soon)) {
         result = al_profiling_look(p);
         *look_ns = now + LOOK_NS;
     } else if (p->launched && p->reach != AL_STACKS_ONE && now >= p->peek_ns) {
@@ -393,12 +411,6 @@ int al_profiling_sample(struct al_profiling *p) {
     p->all_ended |= p->launched && p->job.ended;
     p->cpu_ns = al_process_cpu_ns() - p->cpu_began_ns;
     return result;
-}
-
-static void free_threads(struct al_profile_target *t) {
-    for (uint32_t i = 0; i < t->thread_count; i++)
-        free(t->threads[i].last);
-    t->thread_count = 0;
 }
 
 int al_profiling_forget(struct al_profiling *p) {

@@ -96,7 +96,7 @@ def test_subprocesses(alula, program, tmp_path):
     started(alula, "-so", out, "--", sys.executable, launcher, program, "2")
     roots = {re.sub(r"\d+", "N", frames[0], count=1) for frames, _ in folded(out)}
     assert {"process N, rank 0 of 2", "process N, rank 1 of 2"} <= roots
-    assert sum(count for frames, count in folded(out) if "rank 1" in frames[0]) > 100
+    assert sum(count for frames, count in folded(out) if "rank 1" in frames[0]) > 40
     got = started(alula, "-d", "1", "-o", again, "--", sys.executable, launcher, program, "2")
     assert "processes below it were not sampled: --subprocesses" in got.stderr
 
@@ -104,7 +104,7 @@ def test_subprocesses(alula, program, tmp_path):
 def test_no_python_at_all(alula, tmp_path):
     out = tmp_path / "out.folded"
     got = started(alula, "-o", out, "--", "sh", "-c", "sleep 0.2; exit 9", status=9)
-    assert re.search(r"profile: the command ended after 0\.\d\d s, and no Python process was seen in it", got.stderr)
+    assert re.search(r"profile: the command ended after \d+\.\d\d s, and no Python process was seen in it", got.stderr)
     assert not out.exists()
     started(alula, "-o", out, "--", "sleep", "0.1", status=6)  # its own status is 0: alula's says what is wrong
     out.write_text("kept\n")

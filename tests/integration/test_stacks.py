@@ -82,9 +82,9 @@ def test_lines_idle_threads_and_one_thread(alula, program):
         alone = table(alula, process.pid, "-d", "1s", "--idle", "--thread", "sleeper")
         nobody = alula("stacks", process.pid, "-d", "0.3s", "--thread", "nobody")
     places = {(row["function"], row["line"]): row for row in lines["rows"]}
-    assert places["sleeps", line_of(program, "time.sleep")]["self_ratio"] == pytest.approx(0.5, abs=0.05)
+    assert places["sleeps", line_of(program, "time.sleep")]["self_ratio"] == pytest.approx(0.5, abs=0.1)
     assert places["sleeps", line_of(program, "time.sleep")]["idle_ratio"] > 0.95
-    assert places["seventy", line_of(program, "spin(0.0091)")]["total_ratio"] == pytest.approx(0.35, abs=0.1)
+    assert places["seventy", line_of(program, "spin(0.0091)")]["total_ratio"] == pytest.approx(0.35, abs=0.15)
     by_thread = {row["thread"].split()[-1]: row for row in threads["rows"]}
     assert by_thread["MainThread"]["running_ratio"] > 0.9 and by_thread["MainThread"]["function"] == "spin"
     assert by_thread["sleeper"]["idle_ratio"] > 0.95 and by_thread["sleeper"]["function"] == "sleeps"
@@ -100,7 +100,7 @@ def test_only_the_holder_of_the_gil(alula, program):
 
 def test_native_frames(alula, tmp_path):
     program = tmp_path / "sorts.py"
-    program.write_text("print(flush=True)\ndata = [str(i * 7919 % 100003) for i in range(200000)]\nwhile True: sorted(data)\n")
+    program.write_text("data = [str(i * 7919 % 100003) for i in range(200000)]\nprint(flush=True)\nwhile True: sorted(data)\n")
     with running(sys.executable, program, patience=0) as process:
         got = alula("stacks", "--native", "--json", "-d", "2s", process.pid)
         process.kill()
