@@ -37,7 +37,8 @@ def test_names_are_there(root, package):
         assert path.exists(), f"{kind}: {file}"
         text = path.read_text(encoding="utf-8")
         if functions and "<genexpr>" not in functions:
-            there = [name for name in functions.split() if re.search(rf"\b(def|class) {re.escape(name)}\b|^{re.escape(name)} = ", text, re.M)]
+            there = [name for name in functions.split()
+                     if re.search(rf"\b(def|class) {re.escape(name)}\b|^{re.escape(name)} = ", text, re.M)]
             assert there, f"{kind}: none of {functions} in {file}"
         found += 1
     assert found >= 1

@@ -63,7 +63,8 @@ static const struct stack stacks[] = {
     {AL_LOOK_KIND_COLLECTIVE, "_save_checkpoint", "barrier", .frames = {{SITE "torch/distributed/distributed_c10d.py", "barrier"},
         {SITE "torch/distributed/c10d_logger.py", "wrapper"}, {SITE "transformers/trainer.py", "_save_checkpoint"},
         {USER "train.py", "<module>"}}},
-    {AL_LOOK_KIND_SYNCHRONISE, "step", "synchronize", .frames = {{SITE "torch/cuda/__init__.py", "synchronize"}, {USER "train.py", "step"}}},
+    {AL_LOOK_KIND_SYNCHRONISE, "step", "synchronize", .frames = {{SITE "torch/cuda/__init__.py", "synchronize"},
+        {USER "train.py", "step"}}},
     {AL_LOOK_KIND_OTHER, "step", NULL, .leaf = true, .frames = {{USER "train.py", "step"}, {USER "train.py", "main"}}},
     // the rest of a job's life
     {AL_LOOK_KIND_SAVE, "keep", "_save", .frames = {{SITE "torch/serialization.py", "_save"}, {SITE "torch/serialization.py", "save"},

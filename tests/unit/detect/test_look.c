@@ -242,13 +242,17 @@ static void test_kinds_have_their_own_advice(void **unused)
         const char *file, *name, *title, *advice;
         bool excused;
     } kinds[] = {
-        {"/x/site-packages/torch/distributed/distributed_c10d.py", "all_reduce", "running inefficiently: the main thread is in collectives",
+        {"/x/site-packages/torch/distributed/distributed_c10d.py", "all_reduce",
+         "running inefficiently: the main thread is in collectives",
          "Look for the rank that is elsewhere", false},
         {"/x/site-packages/transformers/integrations/sdpa_attention.py", "sdpa_attention_forward",
          "running inefficiently: the main thread is in attention", "FlashAttention may be off or the shapes unsuitable", false},
-        {"/x/site-packages/torch/cuda/__init__.py", "synchronize", "running inefficiently: the main thread waits for the GPU", "every n-th step", false},
-        {"/x/site-packages/torch/serialization.py", "save", "running inefficiently: the main thread saves checkpoints", "Save less often", false},
-        {"/x/site-packages/torch/_dynamo/convert_frame.py", "_compile", "running inefficiently: the main thread compiles", "fixed shapes", true},
+        {"/x/site-packages/torch/cuda/__init__.py", "synchronize",
+         "running inefficiently: the main thread waits for the GPU", "every n-th step", false},
+        {"/x/site-packages/torch/serialization.py", "save",
+         "running inefficiently: the main thread saves checkpoints", "Save less often", false},
+        {"/x/site-packages/torch/_dynamo/convert_frame.py", "_compile",
+         "running inefficiently: the main thread compiles", "fixed shapes", true},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct world w;
