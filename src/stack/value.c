@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "stack/core/dict.h"
 #include "stack/core/text.h"
 #include "stack/tensor.h"
@@ -19,6 +20,7 @@
 #define SIZE_MOST (1ULL << 40) // more items than this are damage
 #define DIMENSIONS_MOST 64u
 #define SECRET "***"
+#define MORE "..." // where the rest did not fit
 
 // Py_TPFLAGS_…
 #define READY (1u << 12)
@@ -36,19 +38,12 @@ struct out {
 };
 
 static void put(struct out *o, const char *text) {
-    size_t n = strlen(text), room = AL_VALUE_TEXT - 4 - o->used;
     if (o->full)
         return;
-    if (n > room) {
-        while (room && ((unsigned char)text[room] & 0xc0) == 0x80) // not inside a character
-            room--;
-        memcpy(o->text + o->used, text, room);
-        memcpy(o->text + o->used + room, "...", 4);
-        o->full = true;
-        return;
-    }
-    memcpy(o->text + o->used, text, n + 1);
-    o->used += n;
+    o->full = !al_str_copy(o->text + o->used, AL_VALUE_TEXT - sizeof MORE - o->used, text);
+    o->used += strlen(o->text + o->used);
+    if (o->full)
+        memcpy(o->text + o->used, MORE, sizeof MORE);
 }
 
 __attribute__((format(printf, 2, 3))) static void say(struct out *o, const char *format, ...) {
