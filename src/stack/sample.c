@@ -93,7 +93,8 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
         memmove(&slot->frames[slot->count], &slot->frames[fresh], kept * sizeof *slot->frames);
     // What could not be read is tried again; what is no code does not stand where its frame stood.
     if (!bad && slot->count == fresh) {
-        memcpy(slot->raw, w->frames, w->count * sizeof *slot->raw);
+        if (w->count)
+            memcpy(slot->raw, w->frames, w->count * sizeof *slot->raw);
         slot->raw_count = w->count;
         slot->raw_due_ns = due;
         slot->raw_generation = s->codes.generation;
