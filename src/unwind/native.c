@@ -184,11 +184,13 @@ static int kinds_of(struct al_native *n, const struct al_unwind_stack *u, uint32
     uint32_t cap = u->count + python;
     if (cap > n->order_cap) {
         uint8_t *kinds = realloc(n->kinds, cap);
-        n->kinds = kinds ? kinds : n->kinds;
-        int32_t *order = realloc(n->order, cap * sizeof *order);
-        n->order = order ? order : n->order;
-        if (!kinds || !order)
+        if (!kinds)
             return AL_E_NOMEM;
+        n->kinds = kinds;
+        int32_t *order = realloc(n->order, cap * sizeof *order);
+        if (!order)
+            return AL_E_NOMEM;
+        n->order = order;
         n->order_cap = cap;
     }
     for (uint32_t i = 0; i < u->count; i++) {
