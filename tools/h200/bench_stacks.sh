@@ -11,7 +11,7 @@ pack() {
     local parts=$1 sid=$2/sid triplet
     triplet=$(uname -m)-linux-gnu
     "$here/tools/h200/pack.sh" "$parts" >/dev/null
-    rm -rf "${parts:?}"/{share,site,wheels,python3.15}
+    rm -rf "${parts:?}"/{site,wheels,python3.15}
     mkdir -p "$parts/wheels" "$parts/python3.15/usr/bin" "$parts/python3.15/usr/lib/$triplet"
     python3 -c 'import pathlib, sys; sys.path.insert(0, sys.argv[1]); import stacks_tools; stacks_tools.download(pathlib.Path(sys.argv[2]))' \
         "$here/bench" "$parts/wheels"
@@ -25,8 +25,8 @@ pack() {
     else
         echo "bench_stacks.sh: no Python 3.15 in $sid: left out" >&2
     fi
-    tar cz -C "$parts" bin lib wheels python3.15 >"$parts/stacks.tar.gz"
-    rm -rf "${parts:?}"/{bin,lib,wheels,python3.15}
+    tar cz -C "$parts" bin lib share wheels python3.15 >"$parts/stacks.tar.gz"
+    rm -rf "${parts:?}"/{bin,lib,share,wheels,python3.15}
     du -h "$parts/stacks.tar.gz"
 }
 
