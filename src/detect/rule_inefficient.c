@@ -14,6 +14,7 @@
 
 // Reading that is worth a word, in bytes a second.
 #define READS_ABOVE 1048576.0
+#define RECENT_TICKS 120u // most of inefficient.burst_ticks
 
 struct ticks {
     double sum, weight; // the tick being pooled
@@ -21,7 +22,12 @@ struct ticks {
     uint32_t low_run, high_run;
     bool low;              // low_run reached the limit, clear_ticks has not
     int64_t low_since_ns;
-    double low_sum;        // of the ticks in low_run
+    double all_sum;        // of all ticks since then, low or not
+    uint32_t all_run;
+    bool bursts;           // low by the mean of recent ticks: no run of them was long enough
+    float recent[RECENT_TICKS];
+    int64_t recent_ns[RECENT_TICKS]; // when each began
+    uint32_t recent_count;
     uint32_t worked;       // ticks with kernels since the holder came: a start shows one or two, a step loop goes on
     double used;           // memory at the last tick
     int64_t grew_ns;       // when memory last grew as in loading
@@ -51,24 +57,57 @@ struct about {
 
 // ---- utilisation, tick by tick ----
 
+static void count_from(struct ticks *t, int64_t start_ns)
+{
+    t->low_since_ns = start_ns;
+    t->low_run = t->all_run = 0;
+    t->all_sum = 0;
+}
+
+static double recent_mean(const struct ticks *t, uint32_t count)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += t->recent[i];
+    return sum / count;
+}
+
+// A GPU that gets its batches in bursts has no long run of low ticks: the mean of the recent ones decides.
+static void judge_bursts(struct ticks *t, const struct al_settings *set)
+{
+    uint32_t count = set->inefficient_burst_ticks;
+    if (t->low || t->recent_count < count || !(recent_mean(t, count) < set->inefficient_utilization_below))
+        return;
+    count_from(t, t->recent_ns[t->recent_count % count]);
+    for (uint32_t i = 0; i < count; i++)
+        t->low_run += t->recent[i] < set->inefficient_utilization_below;
+    t->all_run = count;
+    t->all_sum = recent_mean(t, count) * count;
+    t->low = t->bursts = t->low_run >= set->inefficient_ticks;
+}
+
 static void count_tick(struct ticks *t, const struct al_settings *set, double mean, int64_t start_ns)
 {
-    if (mean < set->inefficient_utilization_below) {
-        if (t->low_run == 0) {
-            t->low_since_ns = start_ns;
-            t->low_sum = 0;
-        }
-        t->low_run++;
-        t->low_sum += mean;
-        t->high_run = 0;
-        t->low |= t->low_run >= set->inefficient_ticks;
-        return;
-    }
+    uint32_t window = set->inefficient_burst_ticks, at = t->recent_count++ % window;
+    bool under = mean < set->inefficient_utilization_below;
+    t->recent[at] = (float)mean;
+    t->recent_ns[at] = start_ns;
+    if (under && t->low_run == 0)
+        count_from(t, start_ns);
+    t->low_run += under;
+    t->low |= t->low_run >= set->inefficient_ticks;
     t->high_run = mean > set->inefficient_utilization_clear ? t->high_run + 1 : 0;
-    if (!t->low || t->high_run >= set->inefficient_clear_ticks) {
-        t->low = false;
+    if (t->low_run) {
+        t->all_sum += mean;
+        t->all_run++;
+    }
+    bool over = t->bursts ? recent_mean(t, window) > set->inefficient_utilization_clear
+                          : !t->low || t->high_run >= set->inefficient_clear_ticks;
+    if (!under && over) {
+        t->low = t->bursts = false;
         t->low_run = 0;
     }
+    judge_bursts(t, set);
 }
 
 static void watch_memory(struct ticks *t, const struct al_gpu *gpu, const struct al_settings *set, int64_t now,
@@ -384,12 +423,13 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
 {
     int64_t since = INT64_MAX;
     double mean = 0;
-    uint32_t count = 0;
+    uint32_t count = 0, all = 0;
     bool was_busy = false;
     for (uint32_t i = 0; i < about->gpu_count; i++) {
         const struct ticks *k = about->ticks[i];
         since = k->low_since_ns < since ? k->low_since_ns : since;
-        mean += k->low_sum / k->low_run / about->gpu_count;
+        mean += k->all_sum / k->all_run / about->gpu_count;
+        all = k->low_run > count ? k->all_run : all;
         count = k->low_run > count ? k->low_run : count;
         was_busy |= k->was_busy;
     }
@@ -403,8 +443,10 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
                                       warn ? AL_LEVEL_WARNING : AL_LEVEL_INFO, (int)about->gpus[0]);
     say_title(run, d, about, starved);
     say_subject(run, d, about);
-    al_draft_message(d, "%s utilisation over %s (%u ticks under %s)", al_say_percent(mean).s, al_say_seconds(seconds).s,
-                     count, al_say_percent(run->set->inefficient_utilization_below).s);
+    al_draft_message(d, "%s utilisation over %s (%u ", al_say_percent(mean).s, al_say_seconds(seconds).s, count);
+    if (all > count)
+        al_draft_message(d, "of %u ", all);
+    al_draft_message(d, "ticks under %s)", al_say_percent(run->set->inefficient_utilization_below).s);
     say_device(d, &run->s->gpus[about->gpus[0]], mean);
     say_holder(run, d, about);
     say_io(run, d, &about->host, starved && !al_looks_starve(&about->look, run->set));
@@ -433,8 +475,8 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
 static void restart(const struct about *about)
 {
     for (uint32_t i = 0; i < about->gpu_count; i++) {
-        about->ticks[i]->low_run = 0;
-        about->ticks[i]->low_sum = 0;
+        about->ticks[i]->low_run = about->ticks[i]->recent_count = 0;
+        about->ticks[i]->bursts = false;
     }
 }
 
@@ -442,7 +484,7 @@ static void restart(const struct about *about)
 static bool low_long_enough(const struct al_run *run, const struct about *about)
 {
     for (uint32_t i = 0; i < about->gpu_count; i++)
-        if (about->ticks[i]->high_run > 0 || about->ticks[i]->low_run < run->set->inefficient_ticks)
+        if ((about->ticks[i]->high_run > 0 && !about->ticks[i]->bursts) || about->ticks[i]->low_run < run->set->inefficient_ticks)
             return false;
     return true;
 }

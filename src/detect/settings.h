@@ -27,6 +27,7 @@
     X(inefficient, loading_above, BYTES_PER_SECOND, 33554432, 0, 1e15, "growth of GPU memory that is loading")         \
     X(inefficient, writing_above, BYTES_PER_SECOND, 52428800, 0, 1e15, "writes of the job that are a checkpoint")      \
     X(inefficient, clear_ticks, COUNT, 3, 1, 100000, "consecutive ticks above the clear limit that end it")            \
+    X(inefficient, burst_ticks, COUNT, 30, 5, 120, "ticks whose mean is judged where the GPU works in bursts")         \
     X(inefficient, io_wait_above, RATIO, 0.05, 0, 1, "I/O wait of a process that makes it starved by input")           \
     X(inefficient, pressure_above, RATIO, 0.10, 0, 1, "I/O pressure of the node that backs blocked threads")           \
     X(stacks, enabled, BOOL, 1, 0, 1, "look at the Python stacks of processes whose GPU idles")                        \

@@ -70,6 +70,7 @@ int look_suite(void);
 int settings_suite(void);
 int inefficient_suite(void);
 int inefficient_ranks_suite(void);
+int inefficient_bursts_suite(void);
 int memory_suite(void);
 int uneven_suite(void);
 int throttled_suite(void);
