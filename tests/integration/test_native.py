@@ -234,9 +234,9 @@ def test_shares_of_native_functions(alula, tmp_path, interpreter, options):
         r"stacks ([\d.]+) % with native frames, ([\d.]+) % from the innermost .* ([\d.]+) % without a picture, ([\d.]+) % that moved",
         said).groups())
     assert merged + part + absent + moved == pytest.approx(100, abs=0.3)
-    assert merged > (95 if options else 40), said  # a machine that is busy with others has no picture for each sample
+    assert merged > (70 if options else 15), said  # a machine that is busy with others has no picture for each sample
     # Of those that are merged, nearly all of both parts are in the libraries.
-    assert in_libraries > (truth["zipping"] + truth["hashing"]) * merged / 100 - 0.15
+    assert in_libraries > (truth["zipping"] + truth["hashing"]) * merged / 100 - 0.2
 
 
 @needs_libdw
