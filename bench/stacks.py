@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -131,9 +132,11 @@ def cost_of(bench, tool, target, what, rate, options, rows):
     more = 1 if rate > 1000 else bench.options.seconds  # py-spy ends when it has its samples, not when the time is over
     b = a and bench.run(tool, what, target.pid, rate, 1 + more, options)
     samples = taken(b, options) - taken(a, options) if b else 0
-    if samples <= 0:
+    if samples <= 0 or b.cpu <= a.cpu or b.wall <= a.wall:
+        if b:
+            bench.fail(tool, f"{what} at {rate} Hz, a round", "the longer run took no more than the short one")
         return
-    spent, unit = max(b.cpu - a.cpu, 0), "stack" if "tree" in options else "sample"
+    spent, unit = b.cpu - a.cpu, "stack" if "tree" in options else "sample"
     put(rows, tool, f"CPU a {unit}, us", spent / samples * 1e6)
     put(rows, tool, f"{unit}s a second", samples / (b.wall - a.wall))
     put(rows, tool, "% of a core", spent / (b.wall - a.wall) * 100)
@@ -296,6 +299,7 @@ def arguments(parser):
 
 
 def run(options, alula):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))  # a time limit: the programs end, too
     with tempfile.TemporaryDirectory() as folder:
         wheels = options.wheels or HERE.parent / "build/bench-wheels"
         if not options.wheels:
