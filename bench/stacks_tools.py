@@ -56,7 +56,7 @@ class Started:
                                         stdout=self.log, stderr=subprocess.STDOUT, cwd=self.folder.name)
 
     def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
+        os.kill(self.process.pid, signal.SIGINT)  # send_signal() would reap one that has ended, and take its usage away
 
     def end(self, patience=30):
         until = time.monotonic() + patience
