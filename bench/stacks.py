@@ -143,7 +143,8 @@ def cost_of(bench, tool, target, what, rate, options, rows):
 
 
 def slowdown(bench):
-    for what, (arguments, options) in TARGETS.items():
+    for what in bench.options.targets:
+        arguments, options = TARGETS[what]
         for rate in bench.options.rates:
             rows = {}
             for kind in bench.kinds():
@@ -293,6 +294,9 @@ def arguments(parser):
                         help="samples a second of the slowdown (100,1000,10000)")
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION",
                         help="of " + ", ".join(SECTIONS))
+    parser.add_argument("--tools", nargs="+", metavar="NAME", help='only these, as "alula" "py-spy --nonblocking"')
+    parser.add_argument("--targets", nargs="+", choices=list(TARGETS), metavar="TARGET", default=list(TARGETS),
+                        help="of the slowdown: " + ", ".join(TARGETS))
     parser.add_argument("--wheels", type=pathlib.Path, help="folder with wheels of py-spy and austin-dist; else downloaded")
     parser.add_argument("--python315", help="a Python 3.15, or a folder with usr/bin/python3.15 of a distribution's packages")
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures there")
@@ -305,6 +309,7 @@ def run(options, alula):
         if not options.wheels:
             stacks_tools.download(wheels)
         tools, missing, python315 = stacks_tools.find(alula, wheels, options.python315, pathlib.Path(folder))
+        tools = [tool for tool in tools if not options.tools or tool.name in options.tools]
         bench = Bench(options, tools, missing, python315)
         print(f"\n### Stack samplers: Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
               f"{options.rounds} rounds\n")
