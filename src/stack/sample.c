@@ -103,6 +103,18 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
     return 0;
 }
 
+// Nothing was common to both readings, not even the root: a generator hangs on nothing for a moment when it is entered or
+// left. Another reading tells where the thread is about; its innermost frame, the likeliest to be a new one, is left out.
+static void walk_once_more(struct al_stack *s, struct al_slot *slot) {
+    struct al_walk *w = &s->walk;
+    w->ahead = (struct al_copies){NULL, NULL, 0};
+    enum al_walk_status status = al_walk_thread(w, &slot->plan, slot->tstate);
+    if (status == AL_WALK_OK && w->count)
+        memmove(w->frames, w->frames + 1, --w->count * sizeof *w->frames);
+    else if (status != AL_WALK_UNSTABLE)
+        w->count = 0;
+}
+
 int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
     s->walk.ahead = slot->ahead_number == s->number ? slot->ahead : (struct al_copies){NULL, NULL, 0};
     slot->ahead_number = 0;
@@ -116,6 +128,8 @@ int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
         slot->plan.cap = cap;
         status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
     }
+    if (status == AL_WALK_UNSTABLE && !s->walk.count)
+        walk_once_more(s, slot);
     slot->truncated = s->walk.truncated;
     slot->count = 0;
     int error = 0;
