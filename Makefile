@@ -104,14 +104,15 @@ aarch64:
 	@tools/install-deps package
 	@BUILD=$(BUILD) tools/aarch64 test
 
-# The suite under ASan and UBSan; tests that load our .so into a foreign program are left out (marker `plain`).
+# The suite under ASan and UBSan; tests that load our .so into a foreign program (marker `plain`) and those
+# that watch jobs for long (`slow`) are left out.
 asan:
 	@tools/install-deps test
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-asan \
 		MESON_ARGS="-Db_sanitize=address,undefined -Db_lundef=false"
 	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1 ALULA_SANITIZED=1 \
 		$(MAKE) --no-print-directory --keep-going unit integration BUILD=$(BUILD)-asan VENV=$(VENV) \
-		PYTEST_ARGS='$(PYTEST_ARGS) -m "not plain"'
+		PYTEST_ARGS='$(PYTEST_ARGS) -m "not plain and not slow"'
 
 # The second compiler, and the compile_commands.json that clang-tidy reads.
 clang:

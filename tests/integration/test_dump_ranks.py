@@ -15,6 +15,8 @@ import pytest
 
 from test_dump import line_of, running
 
+pytestmark = pytest.mark.slow
+
 # Gives its ranks what torchrun gives them, and takes no notice of their ends.
 LAUNCHER = """
 import os, subprocess, sys

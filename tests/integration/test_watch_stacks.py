@@ -13,6 +13,7 @@ import pytest
 import scenes
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
+pytestmark = pytest.mark.slow
 
 CONFIG = "stacks:\n  length: 1500ms\n  every: 5s\n"
 
