@@ -19,11 +19,10 @@
 struct ticks {
     double sum, weight; // the tick being pooled
     int64_t pool_start_ns, sample_ns;
-    uint32_t low_run, high_run;
+    uint32_t low_run, high_run, all_run; // all_run: ticks since the first of low_run
     bool low;              // low_run reached the limit, clear_ticks has not
     int64_t low_since_ns;
-    double all_sum;        // of all ticks since then, low or not
-    uint32_t all_run;
+    double all_sum;        // of the ticks in all_run
     bool bursts;           // low by the mean of recent ticks: no run of them was long enough
     float recent[RECENT_TICKS];
     int64_t recent_ns[RECENT_TICKS]; // when each began
@@ -76,7 +75,7 @@ static double recent_mean(const struct ticks *t, uint32_t count)
 static void judge_bursts(struct ticks *t, const struct al_settings *set)
 {
     uint32_t count = set->inefficient_burst_ticks;
-    if (t->low || t->recent_count < count || !(recent_mean(t, count) < set->inefficient_utilization_below))
+    if (t->low || t->recent_count < count || recent_mean(t, count) >= set->inefficient_utilization_below)
         return;
     count_from(t, t->recent_ns[t->recent_count % count]);
     for (uint32_t i = 0; i < count; i++)
@@ -104,6 +103,7 @@ static void count_tick(struct ticks *t, const struct al_settings *set, double me
     bool over = t->bursts ? recent_mean(t, window) > set->inefficient_utilization_clear
                           : !t->low || t->high_run >= set->inefficient_clear_ticks;
     if (!under && over) {
+        t->recent_count = t->low ? 0 : t->recent_count; // what is over says nothing of what follows
         t->low = t->bursts = false;
         t->low_run = 0;
     }

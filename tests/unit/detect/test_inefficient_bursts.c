@@ -21,7 +21,7 @@ static void test_bursts_are_judged_by_their_mean(void **unused)
     for (int i = 0; i < 40; i++) {
         low(&w, 0, 0);
         world_ticks(&w, 4);
-        low(&w, 0, i % 2 ? 0.6 : 0.05);
+        low(&w, 0, i % 2 ? 0.25 : 0.3);
         world_tick(&w);
         low(&w, 0, 0.4);
         world_tick(&w);
@@ -58,11 +58,30 @@ static void test_longer_bursts_are_work(void **unused)
     world_free(&w);
 }
 
+// A long idle time that is over does not come back as bursts.
+static void test_idle_time_that_is_over(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_make(&w, 1);
+    world_job(&w, 1);
+    low(&w, 0, 0.03);
+    world_ticks(&w, 60);
+    assert_non_null(world_open(&w, "inefficient"));
+    low(&w, 0, 0.93);
+    world_ticks(&w, 3);
+    assert_null(world_open(&w, "inefficient"));
+    world_ticks(&w, 60);
+    assert_null(world_open(&w, "inefficient"));
+    world_free(&w);
+}
+
 int inefficient_bursts_suite(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bursts_are_judged_by_their_mean),
         cmocka_unit_test(test_longer_bursts_are_work),
+        cmocka_unit_test(test_idle_time_that_is_over),
     };
     return cmocka_run_group_tests_name("inefficient in bursts", tests, NULL, NULL);
 }
