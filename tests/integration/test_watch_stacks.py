@@ -152,7 +152,7 @@ while True:
     if sys.argv[1] == "item":
         total += x.sort().values.sum().item()  # reads it
     elif sys.argv[1] == "save":
-        torch.save({"a": torch.zeros(1 << 14)}, path)  # keeps it
+        torch.save({"a": torch.zeros(1 << 9)}, path)  # keeps it
     else:
         total = sum(i for i in range(1000))  # own work
 """
