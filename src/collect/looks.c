@@ -20,7 +20,6 @@
 #define DEPTH 256              // frames that are read of a stack
 #define SOURCE_MAX (4u << 20)  // bytes of a source file in which a line is looked for
 #define SOURCE_LINE 1024
-#define LINGER_NS (2 * AL_NS_PER_S) // a request that is away for less goes on: a look is not cut short by one busy tick
 
 // A process that is sampled.
 struct subject {
@@ -43,7 +42,6 @@ struct al_looks {
     uint64_t version; // of the targets
     struct al_look_target targets[AL_LOOK_TARGETS];
     uint32_t target_count;
-    int64_t asked_ns;    // when there was something to look at for the last time
     struct al_snapshot *shown; // its looks are the latest
 
     // The thread's own.
@@ -376,11 +374,8 @@ static void start(struct al_looks *l) {
 void al_looks_ask(struct al_looks *l, const struct al_look_target *targets, uint32_t count) {
     count = count < l->o.processes ? count : l->o.processes;
     count = count < AL_LOOK_TARGETS ? count : AL_LOOK_TARGETS;
-    int64_t now = al_monotonic_ns();
     pthread_mutex_lock(&l->lock);
-    if (count)
-        l->asked_ns = now;
-    bool same = count == l->target_count || (!count && now - l->asked_ns < LINGER_NS);
+    bool same = count == l->target_count;
     for (uint32_t i = 0; same && i < count; i++)
         same = same_target(&targets[i], &l->targets[i]) && targets[i].rank == l->targets[i].rank;
     if (!same) {
