@@ -13,18 +13,6 @@
 #define INDEX_FIRST 1024u
 #define PROCESSES_MOST 4096u
 
-static bool grow(void **list, uint32_t count, uint32_t *cap, size_t size) {
-    if (count < *cap)
-        return true;
-    uint32_t more = *cap ? *cap * 2 : 16;
-    void *larger = realloc(*list, more * size);
-    if (!larger)
-        return false;
-    *list = larger;
-    *cap = more;
-    return true;
-}
-
 struct al_hot *al_hot_new(int64_t window_ns) {
     struct al_hot *h = calloc(1, sizeof *h);
     if (h)
@@ -73,7 +61,7 @@ void al_hot_free(struct al_hot *h) {
 
 uint32_t al_hot_process(struct al_hot *h, const char *name, int32_t rank) {
     char *copy = h->process_count < PROCESSES_MOST ? strdup(name) : NULL;
-    if (!copy || !grow((void **)&h->processes, h->process_count, &h->process_cap, sizeof *h->processes)) {
+    if (!copy || !al_profile_grow((void **)&h->processes, h->process_count, &h->process_cap, sizeof *h->processes)) {
         free(copy);
         return AL_PROFILE_NONE;
     }
@@ -83,7 +71,7 @@ uint32_t al_hot_process(struct al_hot *h, const char *name, int32_t rank) {
 
 int al_hot_thread(struct al_hot *h, uint32_t track, uint32_t process, const char *name) {
     while (h->thread_count <= track) {
-        if (!grow((void **)&h->threads, h->thread_count, &h->thread_cap, sizeof *h->threads))
+        if (!al_profile_grow((void **)&h->threads, h->thread_count, &h->thread_cap, sizeof *h->threads))
             return AL_E_NOMEM;
         h->threads[h->thread_count++] = (struct al_hot_thread){NULL, AL_PROFILE_NONE};
     }
@@ -169,7 +157,7 @@ static struct al_hot_cell *cell_of(struct al_hot *h, uint32_t track, uint32_t st
         if (c->track == track && c->stack == stack && c->state == state)
             return c;
     }
-    if (!grow((void **)&h->cells, h->cell_count, &h->cell_cap, sizeof *h->cells))
+    if (!al_profile_grow((void **)&h->cells, h->cell_count, &h->cell_cap, sizeof *h->cells))
         return NULL;
     struct al_hot_cell *c = &h->cells[h->cell_count];
     *c = (struct al_hot_cell){.track = track, .stack = stack, .state = state};
@@ -184,7 +172,7 @@ int al_hot_add(struct al_hot *h, uint32_t track, uint32_t stack, unsigned state)
     if (!c)
         return AL_E_NOMEM;
     if (!c->entry) {
-        if (!grow((void **)&s->entries, s->count, &s->cap, sizeof *s->entries))
+        if (!al_profile_grow((void **)&s->entries, s->count, &s->cap, sizeof *s->entries))
             return AL_E_NOMEM;
         s->entries[s->count++] = (struct al_hot_entry){(uint32_t)(c - h->cells), 0};
         c->entry = s->count;

@@ -10,7 +10,7 @@
 #define RUNS_MOST (6u << 20)
 #define INDEX_FIRST 1024u
 
-static bool grow(void **list, uint32_t count, uint32_t *cap, size_t size) {
+bool al_profile_grow(void **list, uint32_t count, uint32_t *cap, size_t size) {
     if (count < *cap)
         return true;
     if (*cap > UINT32_MAX / 4)
@@ -118,7 +118,7 @@ uint32_t al_profile_frame_of(struct al_profile *p, enum al_profile_kind kind, co
             return i - 1;
     size_t name_size = strlen(name) + 1, file_size = strlen(file) + 1, object_size = strlen(object) + 1;
     char *text = malloc(name_size + file_size + object_size);
-    if (!text || !grow((void **)&p->frames, p->frame_count, &p->frame_cap, sizeof *p->frames)) {
+    if (!text || !al_profile_grow((void **)&p->frames, p->frame_count, &p->frame_cap, sizeof *p->frames)) {
         free(text);
         return AL_PROFILE_NONE;
     }
@@ -142,7 +142,7 @@ uint32_t al_profile_stack(struct al_profile *p, uint32_t parent, uint32_t frame)
     for (uint32_t at = slot_of(&p->by_node, hash), i; (i = p->by_node.slots[at]); at = (at + 1) & (p->by_node.size - 1))
         if (p->nodes[i - 1].parent == parent && p->nodes[i - 1].frame == frame)
             return i - 1;
-    if (!grow((void **)&p->nodes, p->node_count, &p->node_cap, sizeof *p->nodes))
+    if (!al_profile_grow((void **)&p->nodes, p->node_count, &p->node_cap, sizeof *p->nodes))
         return AL_PROFILE_NONE;
     uint32_t depth = parent == AL_PROFILE_NONE ? 1 : p->nodes[parent].depth + 1;
     p->nodes[p->node_count] = (struct al_profile_node){parent, frame, depth, 0};
@@ -153,7 +153,7 @@ uint32_t al_profile_stack(struct al_profile *p, uint32_t parent, uint32_t frame)
 uint32_t al_profile_track(struct al_profile *p, const struct al_profile_who *who) {
     size_t process = strlen(who->process) + 1, thread = strlen(who->thread) + 1;
     char *text = malloc(process + thread);
-    if (!text || !grow((void **)&p->tracks, p->track_count, &p->track_cap, sizeof *p->tracks)) {
+    if (!text || !al_profile_grow((void **)&p->tracks, p->track_count, &p->track_cap, sizeof *p->tracks)) {
         free(text);
         return AL_PROFILE_NONE;
     }
@@ -223,7 +223,7 @@ int al_profile_add_run(struct al_profile *p, uint32_t track, uint32_t stack, uin
         part = count - done < AL_PROFILE_RUN_MOST ? count - done : AL_PROFILE_RUN_MOST;
         if (p->run_total >= p->run_most)
             put_together(p);
-        if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs) || !t->runs)
+        if (!al_profile_grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs) || !t->runs)
             return AL_E_NOMEM;
         t->runs[t->count++] = (struct al_profile_run){stack, tick + done, part & AL_PROFILE_RUN_MOST, (uint32_t)state & 7};
         p->run_total++;
@@ -242,7 +242,7 @@ int al_profile_add(struct al_profile *p, uint32_t track, uint32_t stack, uint32_
     } else {
         if (p->run_total >= p->run_most)
             put_together(p);
-        if (!grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs) || !t->runs)
+        if (!al_profile_grow((void **)&t->runs, t->count, &t->cap, sizeof *t->runs) || !t->runs)
             return AL_E_NOMEM;
         t->runs[t->count++] = (struct al_profile_run){stack, tick, 1, (uint32_t)state & 7};
         p->run_total++;

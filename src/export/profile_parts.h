@@ -44,6 +44,8 @@ struct al_profile {
     bool disordered; // equal stacks of a thread were put together: ticks say nothing, counts do
 };
 
+// Room for one more of `size` bytes in a list of `count`; false: no memory.
+bool al_profile_grow(void **list, uint32_t count, uint32_t *cap, size_t size);
 // "process 4242, rank 0 of 2, thread 4243 MainThread"
 void al_profile_put_who(struct al_buf *b, const struct al_profile_who *who);
 // The deepest stack. *ret_path: room for it (one more than that), to be freed. AL_E_NOMEM.
