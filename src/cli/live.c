@@ -9,11 +9,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "base/units.h"
 #include "cli/cli.h"
 
-#define RATE_DEFAULT 100
-#define RATE_MOST 10000
 #define WINDOW_DEFAULT 5
 #define ONCE_S 5
 #define ROWS_DEFAULT 30
@@ -91,18 +88,12 @@ static int refuse(const char *text) {
     return AL_E_INVALID;
 }
 
-// Bare numbers are seconds, as py-spy takes them.
-static int take_time(double *to, const char *text, double most, const char *words) {
-    if ((al_unit_parse(text, AL_UNIT_SECONDS, to) < 0 && !al_str_double(text, to)) || !(*to > 0) || *to > most)
-        return refuse(words);
-    return 0;
+static int take_time(double *to, double most, const char *words) {
+    return al_stacks_seconds(optarg, most, to) ? 0 : refuse(words);
 }
 
 static int take_rate(struct al_live *l) {
-    double *rate = &l->p.rate;
-    if ((!al_str_double(optarg, rate) && al_unit_parse(optarg, AL_UNIT_HERTZ, rate) < 0) || !(*rate >= 1) || *rate > RATE_MOST)
-        return refuse("--rate takes samples a second, from 1 to 10000");
-    return 0;
+    return al_stacks_rate(optarg, &l->p.rate) ? 0 : refuse("--rate takes samples a second, from 1 to 10000");
 }
 
 static int take_sort(struct al_live *l) {
@@ -135,10 +126,10 @@ static int take(struct al_live *l, int option) {
     case OPT_THREAD: l->thread = optarg; return 0;
     case OPT_FILTER: (void)al_str_copy(l->ui.filter, sizeof l->ui.filter, optarg); return 0;
     case OPT_SORT: return take_sort(l);
-    case OPT_WINDOW: return take_time(&l->window_s, optarg, 3600, "--window takes a time up to an hour, such as 30s");
+    case OPT_WINDOW: return take_time(&l->window_s, 3600, "--window takes a time up to an hour, such as 30s");
     case 'w': q->whole = true; return 0;
     case 'r': return take_rate(l);
-    case 'd': return take_time(&l->p.seconds, optarg, 366 * 86400.0, "--duration takes a time such as 10s or 2min");
+    case 'd': return take_time(&l->p.seconds, AL_STACKS_DURATION_MOST, "--duration takes a time such as 10s or 2min");
     case OPT_ONCE: l->once = true; return 0;
     case OPT_ROWS: return take_rows(l);
     case OPT_JSON: l->json = true; return 0;
@@ -365,7 +356,7 @@ static int run(struct al_live *l) {
 
 int al_cmd_stacks(int argc, char **argv) {
     struct al_live l = {.window_s = WINDOW_DEFAULT, .rows = ROWS_DEFAULT};
-    l.p.rate = RATE_DEFAULT;
+    l.p.rate = AL_STACKS_RATE_DEFAULT;
     l.p.name = "stacks";
     al_stacks_ui_init(&l.ui);
     pthread_mutex_init(&l.lock, NULL);

@@ -13,12 +13,9 @@
 #include "alula-version.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/profile_stored.h"
 
-#define RATE_DEFAULT 100
-#define RATE_MOST 10000
 
 enum { OPT_QUIET = 1, OPT_NO_LINES, OPT_NOTHING, OPT_FROM, OPT_LIST, OPT_ID, OPT_NO_RECORD, OPT_NATIVE_ALL, OPT_BLOCKING, OPT_NONBLOCKING };
 
@@ -111,18 +108,11 @@ static int refuse(const char *text) {
 }
 
 static int take_duration(struct al_profiling *p, const char *text) {
-    // Bare numbers are seconds, as py-spy takes them.
-    if ((al_unit_parse(text, AL_UNIT_SECONDS, &p->seconds) < 0 && !al_str_double(text, &p->seconds)) || !(p->seconds > 0) ||
-        p->seconds > 366 * 86400.0)
-        return refuse("--duration takes a time such as 10s or 2min");
-    return 0;
+    return al_stacks_seconds(text, AL_STACKS_DURATION_MOST, &p->seconds) ? 0 : refuse("--duration takes a time such as 10s or 2min");
 }
 
 static int take_rate(struct al_profiling *p, const char *text) {
-    if ((!al_str_double(text, &p->rate) && al_unit_parse(text, AL_UNIT_HERTZ, &p->rate) < 0) || !(p->rate >= 1) ||
-        p->rate > RATE_MOST)
-        return refuse("--rate takes samples a second, from 1 to 10000");
-    return 0;
+    return al_stacks_rate(text, &p->rate) ? 0 : refuse("--rate takes samples a second, from 1 to 10000");
 }
 
 static int take_format(struct al_profiling *p, const char *text) {
@@ -416,7 +406,7 @@ static int profile(struct al_profiling *p) {
 }
 
 int al_cmd_profile(int argc, char **argv) {
-    struct al_profiling p = {.rate = RATE_DEFAULT};
+    struct al_profiling p = {.rate = AL_STACKS_RATE_DEFAULT};
     if (parse(&p, argc, argv))
         return al_error_exit_status(AL_E_INVALID);
     if (p.help) {

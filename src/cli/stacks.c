@@ -7,10 +7,12 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "cli/attach.h"
 #include "host/host.h"
 #include "launch/end.h"
 
+#define RATE_MOST 10000.0 // samples a second
 #define FIRST_WITH_VERSION 0x030b0000u // Py_Version, which holds the whole of it, is in 3.11 and later
 
 static int add(struct al_stacks_who *who, pid_t pid, struct al_stacks_process **ret) {
@@ -122,6 +124,14 @@ void al_stacks_version(uint32_t version, char *out, size_t size) {
 pid_t al_stacks_pid(const char *text) {
     uint64_t pid;
     return text && al_str_u64(text, &pid) && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+bool al_stacks_rate(const char *text, double *ret) {
+    return (al_str_double(text, ret) || al_unit_parse(text, AL_UNIT_HERTZ, ret) >= 0) && *ret >= 1 && *ret <= RATE_MOST;
+}
+
+bool al_stacks_seconds(const char *text, double most, double *ret) {
+    return (al_unit_parse(text, AL_UNIT_SECONDS, ret) >= 0 || al_str_double(text, ret)) && *ret > 0 && *ret <= most;
 }
 
 bool al_stacks_tells(const struct al_stacks_who *who, int error) {

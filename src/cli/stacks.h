@@ -41,6 +41,11 @@ void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size);
 void al_stacks_version(uint32_t version, char *out, size_t size);
 // A PID as an argument: 0 when it is none.
 pid_t al_stacks_pid(const char *text);
+// Samples a second, and a time in seconds (a bare number is seconds, as py-spy takes it), as arguments; false: neither.
+#define AL_STACKS_RATE_DEFAULT 100
+bool al_stacks_rate(const char *text, double *ret);
+bool al_stacks_seconds(const char *text, double most, double *ret);
+#define AL_STACKS_DURATION_MOST (366 * 86400.0)
 // Whether an error of one process of several is worth a word: in a tree not all need be Python, not even the named one.
 bool al_stacks_tells(const struct al_stacks_who *who, int error);
 
