@@ -172,6 +172,17 @@ bool al_fs_remote(const char *path) {
     return false;
 }
 
+ssize_t al_fs_head(const char *path, char *out, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    errno = error;
+    return n;
+}
+
 bool al_fs_write_all(int fd, const char *data, size_t len) {
     while (len) {
         ssize_t done = write(fd, data, len);

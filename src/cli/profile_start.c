@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
@@ -45,15 +46,6 @@ bool al_profiling_wait(struct al_profiling *p, int64_t until_ns) {
     }
 }
 
-static size_t read_text(const char *path, char *out, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? -1 : read(fd, out, size - 1);
-    if (fd >= 0)
-        (void)close(fd);
-    out[len > 0 ? len : 0] = '\0';
-    return len > 0 ? (size_t)len : 0;
-}
-
 // The processes below `pid` that main threads started, by the kernel's lists of children: cheap enough to ask often.
 static uint32_t below(pid_t pid, pid_t *list, uint32_t most) {
     char path[64], text[4096];
@@ -61,7 +53,7 @@ static uint32_t below(pid_t pid, pid_t *list, uint32_t most) {
     list[0] = pid;
     for (uint32_t i = 0; i < count; i++) {
         (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)list[i], (int)list[i]);
-        if (!read_text(path, text, sizeof text))
+        if (al_fs_head(path, text, sizeof text) <= 0)
             continue;
         for (char *rest = text, *word; count < most && (word = strsep(&rest, " \n"));)
             if (al_stacks_pid(word) > 0)

@@ -2,12 +2,11 @@
 #include "stack/below.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/fs.h"
 #include "base/str.h"
 #include "stack/find.h"
 
@@ -19,19 +18,10 @@ struct queue {
     unsigned count;
 };
 
-static ssize_t read_text(const char *path, char *out, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return n;
-}
-
 static void add_children_of(struct queue *q, const char *procfs, pid_t pid, const char *tid) {
     char path[512], text[4096], *at = text, *end;
     (void)snprintf(path, sizeof path, "%s/%d/task/%.20s/children", procfs, (int)pid, tid);
-    if (read_text(path, text, sizeof text) <= 0)
+    if (al_fs_head(path, text, sizeof text) <= 0)
         return;
     for (long child; (child = strtol(at, &end, 10)) > 0 && end != at && q->count < PROCESSES_MOST; at = end)
         q->pids[q->count++] = (pid_t)child;
@@ -73,7 +63,7 @@ void al_python_below(const char *procfs, pid_t pid, char *out, size_t size) {
         if (!is_python(procfs, q.pids[i]) || found++ >= NAMED)
             continue;
         (void)snprintf(path, sizeof path, "%s/%d/comm", procfs, (int)q.pids[i]);
-        if (read_text(path, name, sizeof name) > 0)
+        if (al_fs_head(path, name, sizeof name) > 0)
             name[strcspn(name, "\n")] = '\0';
         int n = snprintf(out + used, size - used, "%s%d (%s)", used ? ", " : "", (int)q.pids[i], al_str_clean(name));
         used += n > 0 && (size_t)n < size - used ? (size_t)n : 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "stack/below.h"
 #include "stack/parts.h"
@@ -13,11 +13,7 @@
 uint64_t al_start_time(const char *procfs, pid_t pid) {
     char path[256], text[1024];
     snprintf(path, sizeof path, "%s/%d/stat", procfs, (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    (void)al_fs_head(path, text, sizeof text);
     char *at = strrchr(text, ')');
     if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
         return 0;                                  // gone, or its memory is
@@ -27,12 +23,8 @@ uint64_t al_start_time(const char *procfs, pid_t pid) {
 }
 
 static int yama_scope(void) {
-    char text[16] = "";
-    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    return n > 0 ? atoi(text) : 0;
+    char text[16];
+    return al_fs_head("/proc/sys/kernel/yama/ptrace_scope", text, sizeof text) > 0 ? atoi(text) : 0;
 }
 
 int al_stack_denied(pid_t pid, struct al_stack_error *error) {

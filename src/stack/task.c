@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "stack/parts.h"
 
@@ -30,12 +31,7 @@ static atomic_int open_files;
 static ssize_t read_file(const struct al_stack *s, pid_t tid, const char *name, char *out, size_t size) {
     char path[256];
     snprintf(path, sizeof path, "%s/%d/task/%d/%s", s->procfs, (int)s->pid, (int)tid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return n;
+    return al_fs_head(path, out, size);
 }
 
 static void close_one(int *fd) {

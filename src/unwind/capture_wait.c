@@ -8,19 +8,15 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "unwind/capture_parts.h"
 
 // 0, or the error; the line without its end, "" when there is none.
 static int read_line(const struct al_capture *c, pid_t tid, char *out, size_t size) {
     char path[256];
     (void)snprintf(path, sizeof path, "%s/%d/task/%d/syscall", c->procfs, (int)c->pid, (int)tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC), error = errno;
-    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
-    if (fd >= 0) {
-        error = errno;
-        close(fd);
-    }
-    out[n > 0 ? n : 0] = '\0';
+    ssize_t n = al_fs_head(path, out, size);
+    int error = errno;
     out[strcspn(out, "\n")] = '\0';
     if (n > 0)
         return 0;
