@@ -26,7 +26,7 @@ struct ticks {
     bool bursts;           // low by the mean of recent ticks: no run of them was long enough
     float recent[RECENT_TICKS];
     int64_t recent_ns[RECENT_TICKS]; // when each began
-    uint32_t recent_count;
+    uint32_t recent_count, recent_next; // since they were last forgotten; the place of the next, and so of the oldest
     uint32_t worked;       // ticks with kernels since the holder came: a start shows one or two, a step loop goes on
     double used;           // memory at the last tick
     int64_t grew_ns;       // when memory last grew as in loading
@@ -77,7 +77,7 @@ static void judge_bursts(struct ticks *t, const struct al_settings *set)
     uint32_t count = set->inefficient_burst_ticks;
     if (t->low || t->recent_count < count || recent_mean(t, count) >= set->inefficient_utilization_below)
         return;
-    count_from(t, t->recent_ns[t->recent_count % count]);
+    count_from(t, t->recent_ns[t->recent_next]);
     for (uint32_t i = 0; i < count; i++)
         t->low_run += t->recent[i] < set->inefficient_utilization_below;
     t->all_run = count;
@@ -87,10 +87,12 @@ static void judge_bursts(struct ticks *t, const struct al_settings *set)
 
 static void count_tick(struct ticks *t, const struct al_settings *set, double mean, int64_t start_ns)
 {
-    uint32_t window = set->inefficient_burst_ticks, at = t->recent_count++ % window;
+    uint32_t window = set->inefficient_burst_ticks, at = t->recent_next;
     bool under = mean < set->inefficient_utilization_below;
     t->recent[at] = (float)mean;
     t->recent_ns[at] = start_ns;
+    t->recent_next = at + 1 < window ? at + 1 : 0;
+    t->recent_count++;
     if (under && t->low_run == 0)
         count_from(t, start_ns);
     t->low_run += under;

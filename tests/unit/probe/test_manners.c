@@ -177,20 +177,30 @@ static void wait_for(const char *path, bool there) {
         (void)usleep(1000);
 }
 
+static const char *in_folder(const struct collector *c, const char *name, char place[128]) {
+    (void)stpcpy(stpcpy(place, c->folder), name);
+    return place;
+}
+
+static bool leave(const char *path) {
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    return fd >= 0 && close(fd) == 0;
+}
+
 static void job_restart(struct collector *c) {
     REQUIRE(alula_probe_mark(AL_EVENT_HELLO, 1, -1, 0, 1) == 1);
     REQUIRE(alula_probe_text(AL_TEXT_FRAMEWORK, "torch=9", 7) == 1);
     REQUIRE(mark(1) == 1);
     wait_for(c->path, false);
+    char place[128];
+    REQUIRE(leave(in_folder(c, "/gone", place)));
     wait_for(c->path, true);
     int64_t steps = 0;
     for (int i = 0; i < 5000 && alula_probe_steps() < 4000; i++) { // looks once a second
         REQUIRE(step() == 1);
         steps++;
         (void)usleep(1000);
-        char done[128];
-        (void)stpcpy(stpcpy(done, c->folder), "/done");
-        if (access(done, F_OK) == 0)
+        if (access(in_folder(c, "/done", place), F_OK) == 0)
             break;
     }
     REQUIRE(alula_probe_steps() == steps);
@@ -211,19 +221,17 @@ static void test_restart(void **state) {
     (void)close(c.listener);
     c.reader = al_ring_reader_free(c.reader);
     (void)unlink(c.path);
-    (void)usleep(5000);
+    char place[128];
+    wait_for(in_folder(&c, "/gone", place), true); // the job has seen that it died
+    (void)unlink(place);
     c.count = 0;
     collector_listen(&c);
     collector_accept(&c);
     assert_int_equal(c.peer, child);
-    char done[128];
-    (void)stpcpy(stpcpy(done, c.folder), "/done");
-    int fd = open(done, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    (void)close(fd);
+    assert_true(leave(in_folder(&c, "/done", place)));
     child_end(child);
     collector_drain(&c);
-    (void)unlink(done);
+    (void)unlink(place);
     size_t hello = 0, framework = 0, first = 0, steps = 0;
     for (size_t i = 0; i < c.count; i++) {
         hello += c.seen[i].kind == AL_EVENT_HELLO;
