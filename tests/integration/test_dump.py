@@ -149,6 +149,25 @@ def test_no_permission_says_which_setting(alula_bin, program, tmp_path):
     assert "CAP_SYS_PTRACE" in got.stderr or "ptrace_scope" in got.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+@pytest.mark.parametrize("scope, words", [(1, "allows only a parent to read its children"), (2, "only root (CAP_SYS_PTRACE)"),
+                                          (3, "nobody may read other processes until the next boot")])
+def test_no_permission_by_yama(alula_bin, program, tmp_path, scope, words):
+    """The texts for Yama's settings, which a kernel without it lets be shown only over its folder of /proc. The refusal is
+    another user's."""
+    (tmp_path / "yama").mkdir()
+    (tmp_path / "yama/ptrace_scope").write_text(f"{scope}\n")
+    tmp_path.chmod(0o755)
+    in_namespace = 'mount --bind "$0" /proc/sys/kernel && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"'
+    if subprocess.run(["unshare", "--mount", "sh", "-c", in_namespace, tmp_path, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("unshare and setpriv do not do that here")
+    with running(sys.executable, program) as process:
+        got = subprocess.run(["unshare", "--mount", "sh", "-c", in_namespace, tmp_path, alula_bin, "dump", str(process.pid)],
+                             capture_output=True, text=True, check=False)
+    assert got.returncode == 4 and got.stdout == "" and got.stderr.count("\n") == 1
+    assert f"kernel.yama.ptrace_scope is {scope}" in got.stderr and words in got.stderr, got.stderr
+
+
 VARIABLES = """
 import sys, time
 def answer(count, names, api_key, connection):

@@ -299,6 +299,13 @@ def test_ranks_in_different_iterations_of_the_only_run(alula, alula_bin, tmp_pat
     assert any(line.startswith("steps done: 3 to 5; the fewest: rank 0") for line in found["differences"]["summary"])
 
 
+def test_a_job_without_any_python(alula):
+    with running("sh", "-c", "echo; cat", lines=1) as process:
+        got = alula("dump", "--all-ranks", process.pid)
+    assert got.returncode == 6 and got.stderr.count("\n") == 1 and f"process {process.pid} " in got.stderr
+    assert "nothing to compare" in got.stdout
+
+
 def test_no_run_and_bad_arguments(alula, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir(mode=0o700)
