@@ -11,34 +11,13 @@
 #include "detect/look_draft.h"
 #include "detect/rule.h"
 #include "detect/say.h"
+#include "detect/ticks.h"
 
 // Reading that is worth a word, in bytes a second.
 #define READS_ABOVE 1048576.0
-#define RECENT_TICKS 120u // most of inefficient.burst_ticks
-
-struct ticks {
-    double sum, weight; // the tick being pooled
-    int64_t pool_start_ns, sample_ns;
-    uint32_t low_run, high_run, all_run; // all_run: ticks since the first of low_run
-    bool low;              // low_run reached the limit, clear_ticks has not
-    int64_t low_since_ns;
-    double all_sum;        // of the ticks in all_run
-    bool bursts;           // low by the mean of recent ticks: no run of them was long enough
-    float recent[RECENT_TICKS];
-    int64_t recent_ns[RECENT_TICKS]; // when each began
-    uint32_t recent_count, recent_next; // since they were last forgotten; the place of the next, and so of the oldest
-    uint32_t worked;       // ticks with kernels since the holder came: a start shows one or two, a step loop goes on
-    double used;           // memory at the last tick
-    int64_t grew_ns;       // when memory last grew as in loading
-    int64_t fresh_ns;      // of the tick that last brought a sample
-    pid_t holder;          // who holds the GPU since the count began
-    bool empty;            // nobody held it when last looked
-    int64_t came_ns;       // when the holder came; 0: it was there before alula looked
-    bool was_busy;         // since the holder came
-};
 
 struct state {
-    struct ticks ticks;
+    struct al_ticks ticks;
     bool starved; // with its own hysteresis, so that one reading does not change the cause
     uint32_t calm;
     int64_t io_at_ns;
@@ -48,122 +27,11 @@ struct state {
 struct about {
     uint32_t gpus[AL_GPU_MAX];
     uint32_t gpu_count;
-    struct ticks *ticks[AL_GPU_MAX];
+    struct al_ticks *ticks[AL_GPU_MAX];
     struct al_jobhost host;
     struct al_looks_told look;
     char rank[96]; // what a rank says of its phase
 };
-
-// ---- utilisation, tick by tick ----
-
-static void count_from(struct ticks *t, int64_t start_ns)
-{
-    t->low_since_ns = start_ns;
-    t->low_run = t->all_run = 0;
-    t->all_sum = 0;
-}
-
-static double recent_mean(const struct ticks *t, uint32_t count)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < count; i++)
-        sum += t->recent[i];
-    return sum / count;
-}
-
-// A GPU that gets its batches in bursts has no long run of low ticks: the mean of the recent ones decides.
-static void judge_bursts(struct ticks *t, const struct al_settings *set)
-{
-    uint32_t count = set->inefficient_burst_ticks;
-    if (t->low || t->recent_count < count || recent_mean(t, count) >= set->inefficient_utilization_below)
-        return;
-    count_from(t, t->recent_ns[t->recent_next]);
-    for (uint32_t i = 0; i < count; i++)
-        t->low_run += t->recent[i] < set->inefficient_utilization_below;
-    t->all_run = count;
-    t->all_sum = recent_mean(t, count) * count;
-    t->low = t->bursts = t->low_run >= set->inefficient_ticks;
-}
-
-static void count_tick(struct ticks *t, const struct al_settings *set, double mean, int64_t start_ns)
-{
-    uint32_t window = set->inefficient_burst_ticks, at = t->recent_next;
-    bool under = mean < set->inefficient_utilization_below;
-    t->recent[at] = (float)mean;
-    t->recent_ns[at] = start_ns;
-    t->recent_next = at + 1 < window ? at + 1 : 0;
-    t->recent_count++;
-    if (under && t->low_run == 0)
-        count_from(t, start_ns);
-    t->low_run += under;
-    t->low |= t->low_run >= set->inefficient_ticks;
-    t->high_run = mean > set->inefficient_utilization_clear ? t->high_run + 1 : 0;
-    if (t->low_run) {
-        t->all_sum += mean;
-        t->all_run++;
-    }
-    bool over = t->bursts ? recent_mean(t, window) > set->inefficient_utilization_clear
-                          : !t->low || t->high_run >= set->inefficient_clear_ticks;
-    if (!under && over) {
-        t->recent_count = t->low ? 0 : t->recent_count; // what is over says nothing of what follows
-        t->low = t->bursts = false;
-        t->low_run = 0;
-    }
-    judge_bursts(t, set);
-}
-
-static void watch_memory(struct ticks *t, const struct al_gpu *gpu, const struct al_settings *set, int64_t now,
-                         double seconds)
-{
-    if (!al_ok(gpu->m[AL_GPU_MEM_USED]))
-        return;
-    double used = gpu->m[AL_GPU_MEM_USED].num;
-    if (t->used > 0 && used - t->used > set->inefficient_loading_above * seconds)
-        t->grew_ns = now;
-    t->used = used;
-}
-
-// A snapshot without a fresh sample neither counts nor resets.
-static void take_samples(struct ticks *t, const struct al_gpu *gpu, const struct al_settings *set,
-                         const struct al_snapshot *s)
-{
-    struct al_value mean = gpu->m[AL_GPU_UTIL_MEAN];
-    int64_t now = s->monotonic_ns;
-    if (!al_ok(mean) || mean.at_ns <= t->sample_ns)
-        return;
-    t->sample_ns = mean.at_ns;
-    t->fresh_ns = now;
-    if (t->weight == 0)
-        t->pool_start_ns = now - s->interval_ns;
-    double weight = gpu->fresh_count ? gpu->fresh_count : 1;
-    t->sum += weight * mean.num;
-    t->weight += weight;
-    double seconds = (double)(now - t->pool_start_ns) / AL_NS_PER_S;
-    if (seconds < 0.9 * set->inefficient_tick) // ticks may come a little early
-        return;
-    count_tick(t, set, t->sum / t->weight, t->pool_start_ns);
-    t->worked += t->sum / t->weight > 0.01;
-    t->was_busy |= t->sum / t->weight > set->inefficient_utilization_clear;
-    watch_memory(t, gpu, set, now, seconds);
-    t->sum = t->weight = 0;
-}
-
-// The count is of one holder: when another process has taken the GPU over, it begins anew.
-static void follow_holder(struct ticks *t, const struct al_view *v, uint32_t g)
-{
-    for (uint32_t i = v->first_row[g]; i < v->first_row[g + 1]; i++)
-        if (t->holder && v->s->rows[i].pid == t->holder)
-            return;
-    const struct al_proc_gpu *row = al_view_holder(v, g);
-    pid_t before = t->holder, now = row ? row->pid : 0;
-    bool empty = v->holders[g] == AL_HOLDERS_NONE;
-    if (now && (before || t->empty))
-        t->came_ns = v->s->monotonic_ns;
-    if (before || empty)
-        *t = (struct ticks){.sample_ns = t->sample_ns, .fresh_ns = t->fresh_ns, .came_ns = t->came_ns};
-    t->holder = now;
-    t->empty = empty;
-}
 
 // ---- who and why ----
 
@@ -428,7 +296,7 @@ static void raise(struct al_run *run, struct al_track *t, const struct about *ab
     uint32_t count = 0, all = 0;
     bool was_busy = false;
     for (uint32_t i = 0; i < about->gpu_count; i++) {
-        const struct ticks *k = about->ticks[i];
+        const struct al_ticks *k = about->ticks[i];
         since = k->low_since_ns < since ? k->low_since_ns : since;
         mean += k->all_sum / k->all_run / about->gpu_count;
         all = k->low_run > count ? k->all_run : all;
@@ -520,7 +388,7 @@ static void collect_low(const struct al_run *run, const struct al_job *job, stru
     about->gpu_count = 0;
     *ret_pending = false;
     for (uint32_t g = 0; g < run->s->gpu_count; g++) {
-        struct ticks *t = tracks[g] ? &((struct state *)tracks[g]->state)->ticks : NULL;
+        struct al_ticks *t = tracks[g] ? &((struct state *)tracks[g]->state)->ticks : NULL;
         if (!t || !al_job_has(job, g) || run->view->job_of_gpu[g] < 0)
             continue;
         *ret_pending |= !t->low && t->low_run > 0;
@@ -533,7 +401,7 @@ static void collect_low(const struct al_run *run, const struct al_job *job, stru
 
 static void judge_gpu(struct al_run *run, struct al_track *t, uint32_t g, bool taken, bool pending)
 {
-    struct ticks *ticks = &((struct state *)t->state)->ticks;
+    struct al_ticks *ticks = &((struct state *)t->state)->ticks;
     const struct al_gpu *gpu = &run->s->gpus[g];
     enum al_holders holders = run->view->holders[g];
     struct about about = {.gpus = {g}, .gpu_count = 1, .ticks = {ticks}};
@@ -561,9 +429,9 @@ static void step(struct al_run *run)
         tracks[g] = al_run_gpu(run, g, NULL);
         if (!tracks[g])
             continue;
-        struct ticks *t = &((struct state *)tracks[g]->state)->ticks;
-        take_samples(t, &run->s->gpus[g], run->set, run->s);
-        follow_holder(t, run->view, g);
+        struct al_ticks *t = &((struct state *)tracks[g]->state)->ticks;
+        al_ticks_take(t, &run->s->gpus[g], run->set, run->s);
+        al_ticks_follow(t, run->view, g);
     }
     for (uint32_t j = 0; j < run->view->job_count; j++) {
         const struct al_job *job = &run->view->jobs[j];
