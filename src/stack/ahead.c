@@ -66,6 +66,7 @@ static void take(struct al_stack *s, struct al_ahead *a) {
         if (p->address >= a->tstate && p->address + p->size <= a->tstate + own->size)
             memcpy(block + a->first + p->at, block + own->at + (p->address - a->tstate), p->size);
     }
+    al_plan_twins(plan, block + a->first, block + a->second);
     if (a->watch && !al_threads_fetch(s, a->watch, block + a->first + plan->total, s->pieces[a->end - 1].size))
         a->watch = 0;
     a->slot->ahead = (struct al_copies){block + a->first, block + a->second, a->watch};

@@ -108,7 +108,7 @@ enum al_plan_learned al_plan_learn(struct al_plan *plan, const struct al_layout 
         if (learned != AL_PLAN_NOTED)
             return learned;
     }
-    struct al_span s = {.address = address, .size = size, .high = address + size};
+    struct al_span s = {.address = address, .size = size, .high = address + size, .pointer = size < l->frame_size};
     return add(plan, s) ? AL_PLAN_NOTED : AL_PLAN_FULL;
 }
 
@@ -145,6 +145,7 @@ static void arrange(struct al_plan *plan) {
                 last->limit = s.limit;
             last->idle = last->idle < s.idle ? last->idle : s.idle;
             last->rank = last->rank < s.rank ? last->rank : s.rank;
+            last->pointer = last->pointer && s.pointer;
         } else {
             plan->spans[kept++] = s;
         }
@@ -154,11 +155,15 @@ static void arrange(struct al_plan *plan) {
     plan->grown = false;
 }
 
-// The spans from the last needed to the first.
+static uint32_t distance(const struct al_span *s) {
+    return s->rank + (s->pointer ? 0 : UINT16_MAX + 1u);
+}
+
+// The spans from the last needed to the first; behind all frames, whenever they were needed, what points to the innermost.
 static void order(const struct al_plan *plan, uint16_t *ret) {
     for (uint32_t i = 0; i < plan->count; i++) {
         uint32_t j = i;
-        for (; j && plan->spans[ret[j - 1]].rank < plan->spans[i].rank; j--)
+        for (; j && distance(&plan->spans[ret[j - 1]]) < distance(&plan->spans[i]); j--)
             ret[j] = ret[j - 1];
         ret[j] = (uint16_t)i;
     }
@@ -201,6 +206,12 @@ uint32_t al_plan_first(const struct al_plan *plan, const uint16_t *sequence, uin
     return n;
 }
 
+void al_plan_twins(const struct al_plan *plan, const unsigned char *first, unsigned char *second) {
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (plan->spans[i].pointer)
+            memcpy(second + plan->spans[i].at, first + plan->spans[i].at, plan->spans[i].size);
+}
+
 // The other way round; of the chunk with the innermost frames, when it is long, the end that is in use now first.
 uint32_t al_plan_second(const struct al_plan *plan, const uint16_t *sequence, uint32_t at, struct al_piece *pieces) {
     uint32_t n = 0, chunks = 0;
@@ -208,7 +219,7 @@ uint32_t al_plan_second(const struct al_plan *plan, const uint16_t *sequence, ui
         const struct al_span *s = &plan->spans[sequence[i]];
         uint64_t used = s->high > s->address ? s->high - s->address : 0;
         uint32_t cut = s->limit && !chunks++ && used > CUT_LEAST && used <= s->size ? (uint32_t)used - TOP : 0;
-        if (s->size > cut)
+        if (s->size > cut && !s->pointer)
             pieces[n++] = (struct al_piece){s->address + cut, s->size - cut, at + s->at + cut};
         if (cut)
             pieces[n++] = (struct al_piece){s->address, cut, at + s->at};
@@ -242,8 +253,10 @@ static bool read_twice(struct al_plan *plan, struct al_walk *w) {
     n += al_plan_second(plan, sequence, half, pieces + n);
     w->reads++;
     size_t done = w->memory->gather(w->memory->user, pieces, n, w->buffer);
-    if (done >= n)
+    if (done >= n) {
+        al_plan_twins(plan, w->buffer, w->buffer + half);
         return true;
+    }
     // The piece at which it ended is gone (or, of those in the second pass, its twin).
     forget(plan, pieces[done].address);
     return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's chain of frames, copied while the thread may run. Everything that the walk needs is read twice by one
-// gathered read; where both copies say the same, the chain stood so at the moment between them. The innermost frames
-// are read last the first time and first the second time: what changes most has the least time to do so. What is to be
+// One thread's chain of frames, copied while the thread may run. All frames that the walk needs are read twice by one
+// gathered read, and between the two what says which is the innermost; where both copies say the same of the chain from
+// there on, it stood so at that moment. The innermost frames are read last the first time and first the second time: what
+// changes most has the least time to do so. What is to be
 // read is known from the walk before; what was missing is learned and the read repeated. No allocation, no lock, no
 // stdio: the same code walks the own process's threads.
 #ifndef AL_STACK_CORE_WALK_H
@@ -26,6 +27,7 @@ struct al_span {
     uint64_t limit; // end of the interpreter's chunk of frames that it is a part of; 0: it is none
     uint16_t rank;  // the how manieth the last walk needed: the innermost come first
     uint8_t idle;   // walks since it was needed
+    bool pointer;   // to the innermost frame, or to what points there: read once, between the passes over the frames
 };
 
 // What to read of one thread; kept from sample to sample by the caller. Zeroed: nothing known.

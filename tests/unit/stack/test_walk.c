@@ -156,8 +156,14 @@ static void what_was_read_ahead_is_used_once(void **state) {
         // Without what lies near the thread's own struct.
         assert_int_equal(al_plan_first(&f.plan, sequence, THREAD, CHUNK, 0, pieces), n - 1);
         n = al_plan_first(&f.plan, sequence, 0, 0, 0, pieces);
-        n += al_plan_second(&f.plan, sequence, sizeof copies[0], pieces + n);
+        // What points to the innermost frame comes between the passes over the frames, once.
+        assert_int_equal(pieces[n - 1].address, THREAD + f.layout.thread_frame);
+        uint32_t more = al_plan_second(&f.plan, sequence, sizeof copies[0], pieces + n);
+        for (uint32_t i = n; i < n + more; i++)
+            assert_true(pieces[i].size > 8);
+        n += more;
         assert_int_equal(f.memory.gather(f.memory.user, pieces, n, copies), n);
+        al_plan_twins(&f.plan, copies[0], copies[1]);
         if (!twin)
             for (size_t i = 0; i + 8 <= total; i += 8)
                 if (al_u64(copies[1] + i) == 0x20000 + 16 * 5)
