@@ -9,6 +9,8 @@ DEMO_ARGS ?= --for 60s
 FUZZ_SECONDS ?= 20
 VENV ?= $(BUILD)/venv
 PYTHONS ?= build/pythons
+# Test files at a time: they sleep for half of their time. 0: one after the other, in one process.
+TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 ALULA = $(BUILD)/src/cli/alula
 
 TEST_ENV = ALULA_BIN="$(abspath $(ALULA))" ALULA_BUILD="$(abspath $(BUILD))" \
@@ -49,7 +51,7 @@ unit:
 
 integration:
 	@tools/venv $(VENV)
-	@$(TEST_ENV) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/integration
+	@$(TEST_ENV) $(VENV)/bin/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS) tests/integration
 
 # Real ms-swift, TRL, Lightning, DeepSpeed ..., each in an environment of its own (4 GiB, ten minutes to make).
 frameworks:
