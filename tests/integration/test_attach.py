@@ -13,6 +13,7 @@ import time
 import pytest
 
 import interpreters
+import scenes
 
 pytestmark = pytest.mark.plain
 
@@ -189,8 +190,7 @@ def test_another_user_s_process(job, alula, alula_bin, tmp_path):
     python = next((p for p in interpreters.PATHS if not p.startswith("/root") and not os.path.realpath(p).startswith("/root")), None)
     if not python:
         pytest.skip("no interpreter that another user may run")
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
+    scenes.open_to_others(tmp_path)
     theirs = job(python=python, command=NOBODY)
     before = set(os.listdir("/tmp"))
     got = alula("attach", "--for", "500ms", theirs.pid)
@@ -204,8 +204,7 @@ def test_another_user_s_process(job, alula, alula_bin, tmp_path):
 def test_without_the_right_to(job, alula_bin, tmp_path):
     program = tmp_path / "alula"
     shutil.copy(alula_bin, program)
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
+    scenes.open_to_others(tmp_path)
     j = job()
     got = subprocess.run([*NOBODY, str(program), "attach", str(j.pid)], capture_output=True, text=True, check=False, timeout=30)
     assert got.returncode == 4 and f"process {j.pid} belongs to user 0: attach as that user or as root" in got.stderr

@@ -19,11 +19,12 @@ import scenes
 JOB = pathlib.Path(__file__).with_name("fake_job.py")
 NO_DRIVER = {"ALULA_NVML_LIBRARY": "/nonexistent/libnvidia-ml.so.1"}
 
-# A launcher that gives its ranks the variables that torchrun gives them.
+# A launcher that gives its ranks the variables that torchrun gives them, and ends them when it is ended.
 LAUNCHER = """
-import os, subprocess, sys
+import os, signal, subprocess, sys
 ranks = [subprocess.Popen([sys.executable, *sys.argv[1:], "--rank", str(r), "--world", "2"],
                           env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
+signal.signal(signal.SIGTERM, lambda *_: [r.kill() for r in ranks])
 sys.exit(max(r.wait() for r in ranks))
 """
 

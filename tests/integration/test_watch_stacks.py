@@ -160,7 +160,7 @@ while True:
 
 @pytest.mark.parametrize("what, comment, call, kind, advice", [
     ("item", "reads it", ".item()", "synchronise", "every n-th step"),
-    ("save", "keeps it", "_save", "save", "Save less often"),
+    ("save", "keeps it", None, "save", "Save less often"),  # of several calls within torch.save none has to dominate
     ("own", "own work", None, "other", "out of the loop"),
 ])
 def test_loops(alula_bin, standin, tmp_path, what, comment, call, kind, advice):
@@ -263,10 +263,7 @@ def test_nothing_is_looked_at(alula_bin, standin, tmp_path, how, arguments, more
 def test_no_permission_is_said(alula_bin, standin, tmp_path):
     if os.getuid() != 0:
         pytest.skip("needs root: alula runs as another user")
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents:
-        if parent.stat().st_uid == os.getuid() and str(parent).startswith("/tmp/"):
-            parent.chmod(0o755)
+    scenes.open_to_others(tmp_path)
     with running(tmp_path, LOOP, "own") as job:
         path = scenario(tmp_path, [job.pid])
         (tmp_path / "alula.yaml").write_text(CONFIG)
