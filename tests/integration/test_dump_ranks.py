@@ -302,7 +302,7 @@ def test_ranks_in_different_iterations_of_the_only_run(alula, alula_bin, tmp_pat
 
 def test_a_job_without_any_python(alula):
     """Nobody's child: that of the tests would belong to their job, which is Python."""
-    started = subprocess.run(["sh", "-c", "sleep 60 >/dev/null & echo $!"], capture_output=True, text=True, check=True)
+    started = subprocess.run(["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True, check=True)
     pid = int(started.stdout)
     got = alula("dump", "--all-ranks", pid)
     os.kill(pid, signal.SIGKILL)
