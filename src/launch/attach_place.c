@@ -108,14 +108,19 @@ static void start_script(struct al_buf *b, const struct al_attach *a, const stru
 }
 
 void al_attach_line(const struct al_attach *a, const struct al_link *link, struct al_buf *b) {
-    // One expression, so that __main__ keeps nothing of it. What a handler of a signal raises just then is not alula's
-    // to lose: the interpreter is asked to raise it again.
-    al_buf_str(b, "exec('''import _thread as t\ndef f():\n try:\n  with open(p) as o:exec(compile(o.read(),p,'exec'),{'__name__':"
-                  "'_alula_start'})\n except BaseException:pass\ntry:t.start_new_thread(f,())\nexcept Exception:pass\n"
-                  "except BaseException as e:\n import ctypes as c\n c.pythonapi.PyThreadState_SetAsyncExc("
-                  "c.c_ulong(t.get_ident()),c.py_object(type(e)))''',{'p':'");
+    // Nothing of it stays in __main__. PyRun_SimpleString must never see an exception: it would print and lose it, and the
+    // interpreter ends the job for want of one. What a handler of a signal raises just then is not alula's to lose: a thread
+    // has it raised again when the main thread has left this line, by whose frame that is known.
+    al_buf_str(b, "try:exec('''import _thread as t\ndef f():\n try:\n  with open(p) as o:exec(compile(o.read(),p,'exec'),"
+                  "{'__name__':'_alula_start'})\n except BaseException:pass\ntry:t.start_new_thread(f,())\n"
+                  "except Exception:pass''',{'p':'");
     al_buf_str(b, inside(a, link->dir)); // of mkdtemp: no quotes
-    al_buf_str(b, "/start.py'})\n");
+    al_buf_str(b, "/start.py'})\n"
+                  "except BaseException as e:exec('''import _thread as t,sys\nm=t.get_ident();n=sys._getframe(1)\n"
+                  "def g():\n import ctypes as c,time\n r=n\n while r:\n  time.sleep(.001)\n  r=sys._current_frames().get(m)\n"
+                  "  while r and r is not n:r=r.f_back\n"
+                  " c.pythonapi.PyThreadState_SetAsyncExc(c.c_ulong(m),c.py_object(type(e)))\n globals().clear()\n"
+                  "try:t.start_new_thread(g,())\nexcept Exception:pass''',{'e':e})\n");
 }
 
 static int put_scripts(const struct al_attach *a, const struct al_link *link, const char *hook, const char *probe) {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define AL_INJECT_LINE_MAX 640 // bytes of the line with its NUL
+#define AL_INJECT_LINE_MAX 800 // bytes of the line with its NUL
 #define AL_INJECT_WHY 320      // bytes for a sentence
 
 struct al_inject {
