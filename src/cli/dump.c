@@ -225,25 +225,12 @@ static void print_member(struct dump *d, struct al_dump_member *m, struct al_buf
     print(d, &m->dump, m->stack, b);
 }
 
-// Where nothing is Python, the process that was named says so.
-static void tell_one(struct al_dump_job *job, pid_t pid) {
-    uint32_t named = 0;
-    for (uint32_t i = 0; i < job->count; i++) {
-        if (!job->members[i].result || job->members[i].told)
-            return;
-        named = job->members[i].dump.process->pid == pid ? i : named;
-    }
-    if (job->count)
-        job->members[named].told = true;
-}
-
 static int dump_job(struct dump *d) {
     struct al_dump_job job;
     struct al_buf b = AL_BUF_INIT;
     struct al_stack_error error = {""};
     int result = al_dump_job_read(&job, d->pid, &d->settings, d->no_cmdline, d->locals, &error);
     al_buf_str(&b, d->json ? "{\"differences\": " : "");
-    tell_one(&job, d->pid);
     if (!result)
         result = al_dump_differences(&b, &job, d->json);
     al_buf_str(&b, d->json ? ", \"processes\": [" : "");

@@ -199,6 +199,18 @@ static int sample_all(struct al_dump_job *j, const struct al_stack_settings *set
     return result;
 }
 
+// Where nothing is Python, the process that was named says so.
+static void tell_one(struct al_dump_job *j, pid_t pid) {
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < j->count; i++) {
+        if (!j->members[i].result || j->members[i].told)
+            return;
+        named = j->members[i].dump.process->pid == pid ? i : named;
+    }
+    if (j->count)
+        j->members[named].told = true;
+}
+
 // --- processes that are no ranks ---
 
 static bool may_be_peer(const struct al_dump_member *m) {
@@ -338,6 +350,7 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
     j->apart = (double)(j->at_ns - began) / 1e9;
     if (!result)
         result = sample_all(j, settings, false, locals);
+    tell_one(j, pid);
     if (!result)
         result = find_absent(j);
     if (result && !*error->text)
