@@ -102,11 +102,16 @@ class Bench:
             for column, values in rows.get(tool.name, {}).items():
                 if values:
                     self.rows.append({"section": section, "what": what, "tool": tool.name, "column": column,
-                                      "median": statistics.mean(values) if column.endswith("mean %") else statistics.median(values),
+                                      "median": (statistics.mean if is_mean(column) else statistics.median)(values),
                                       "values": values})
         table(self, section, what)
         if self.options.json:  # after each: who has no time for all of them has what was done
             write_json(self)
+
+
+def is_mean(column):
+    """Of many differences that each are mostly noise; else it is the median that is told."""
+    return column.endswith("mean %")
 
 
 def put(rows, tool, column, value):
@@ -309,7 +314,7 @@ def table(bench, section, what):
         for column in columns:
             r, own = of.get((column, tool.name)), of.get((column, own_name(tool.name)))
             ratio = own["median"] if own and own["tool"] != tool.name and column.startswith(("CPU", "first")) else 0
-            cells.append(cell(r["values"], ratio, column.endswith("mean %")) if r else "-")
+            cells.append(cell(r["values"], ratio, is_mean(column)) if r else "-")
         if any(c != "-" for c in cells):
             print(f"| {tool.name} | {' | '.join(cells)} |", flush=True)
 
@@ -317,8 +322,8 @@ def table(bench, section, what):
 def goals(bench):
     """The targets of docs/requirements.md, and where a peer is ahead."""
     of = {(r["what"], r["column"], r["tool"]): r["median"] for r in bench.rows}
-    # Of a mean of many differences that each are mostly noise: twice its standard error, else 0.
-    doubt = {(r["what"], r["column"], r["tool"]): 2 * standard_error(r["values"]) * r["column"].endswith("mean %") for r in bench.rows}
+    # Twice the standard error of a mean, else 0.
+    doubt = {(r["what"], r["column"], r["tool"]): 2 * standard_error(r["values"]) * is_mean(r["column"]) for r in bench.rows}
     aims = [("deep 50, asked for 10000 Hz", "CPU a sample, us", 5), ("8 processes, asked for 100 Hz", "% of a core", 5),
             ("160 idle threads, asked for 100 Hz", "slower by, %", 0.5),
             (f"160 idle threads, 100 Hz, stopped {bench.options.pauses} times", "slower by, mean %", 0.5),
