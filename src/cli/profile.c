@@ -16,7 +16,6 @@
 #include "cli/cli.h"
 #include "cli/profile_stored.h"
 
-
 enum { OPT_QUIET = 1, OPT_NO_LINES, OPT_NOTHING, OPT_FROM, OPT_LIST, OPT_ID, OPT_NO_RECORD, OPT_NATIVE_ALL, OPT_BLOCKING, OPT_NONBLOCKING };
 
 static const char usage[] =

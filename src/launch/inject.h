@@ -29,7 +29,7 @@ struct al_inject {
 // AL_E_AGAIN (stopped, traced, in the kernel: not now), AL_E_UNSUPPORTED (no CPython 3.8+, not this machine), with the
 // reason as a sentence. Changes nothing.
 int al_inject_look(int root_fd, pid_t pid, struct al_inject *ret, char *why, size_t size);
-// `line` is one line of Python that raises nothing, `script` (an absolute path, as seen by the process) a file that does
+// `line` is Python text that raises nothing, `script` (an absolute path, as seen by the process) a file that does
 // the same. 0: it has been given to the interpreter, which may still not come to run it. AL_E_TIMEOUT: the process
 // could not be stopped. Nothing has changed in the process when it fails.
 int al_inject(const struct al_inject *t, const char *line, const char *script, char *why, size_t size);
