@@ -73,13 +73,25 @@ static bool launches(const struct al_snapshot *s, pid_t pid) {
     return ranks;
 }
 
-// With tree: the nearest launcher at or above the process, else the process itself.
+// A shell or a test runner may stand above a job and above what has nothing to do with it: only a rank, and what is below
+// one, has its launcher there.
+static bool below_rank(const struct al_snapshot *s, pid_t pid, pid_t top) {
+    const struct al_proc *p = al_snapshot_proc(s, pid);
+    for (int steps = 0; p && p->pid != top && steps < CLIMB_MOST; steps++) {
+        if (p->role == AL_ROLE_RANK)
+            return true;
+        p = al_snapshot_proc(s, p->ppid);
+    }
+    return false;
+}
+
+// With tree: the nearest launcher of the process, itself or above it, else the process itself.
 int al_attach_top(pid_t pid, bool tree, struct al_host **host, struct al_snapshot *s, pid_t *ret) {
     pid_t at = pid;
     int result = look_again(pid, host, s);
     for (int steps = 0; tree && !result && steps < CLIMB_MOST; steps++) {
         const struct al_proc *p = al_snapshot_proc(s, at);
-        if (launches(s, at)) {
+        if (launches(s, at) && (at == pid || below_rank(s, pid, at))) {
             *ret = at;
             return 0;
         }

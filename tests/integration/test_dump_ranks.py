@@ -199,6 +199,17 @@ def test_a_program_without_ranks(alula, tmp_path):
     assert got.returncode == 0 and "no rank is known" in got.stdout and f"process {process.pid}" in got.stdout
 
 
+def test_a_program_beside_another_job(alula, tmp_path):
+    """Both were started by this process, as by one shell: the job's ranks are not the program's."""
+    alone = tmp_path / "alone.py"
+    alone.write_text("import sys\nprint(flush=True)\nsys.stdin.read()\n")
+    with job(tmp_path, PLAIN, 2), running(sys.executable, alone) as process:
+        got = alula("dump", "--all-ranks", process.pid)
+        tree = alula("dump", "--tree", process.pid)
+    assert got.returncode == 0 and "no rank is known" in got.stdout and f"process {process.pid}" in got.stdout
+    assert tree.returncode == 0 and "rank 0" not in tree.stdout and "train.py" not in tree.stdout
+
+
 def test_ranks_that_a_program_makes_itself(alula, tmp_path):
     """As torch.multiprocessing.spawn: RANK is set from within, which is not to be seen."""
     program = tmp_path / "program.py"
