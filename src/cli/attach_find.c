@@ -2,8 +2,12 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/fs.h"
+#include "base/str.h"
 #include "cli/attach.h"
+#include "host/command.h"
 #include "host/host.h"
+#include "host/roles.h"
 #include "launch/end.h"
 
 #define CLIMB_MOST 16
@@ -73,16 +77,26 @@ static bool launches(const struct al_snapshot *s, pid_t pid) {
     return ranks;
 }
 
-// A shell or a test runner may stand above a job and above what has nothing to do with it: only a rank, and what is below
-// one, has its launcher there.
+// A shell or a test runner may stand above a job and above what has nothing to do with it: only a rank, a shell that wraps
+// one, and what is below, has its launcher there.
 static bool below_rank(const struct al_snapshot *s, pid_t pid, pid_t top) {
     const struct al_proc *p = al_snapshot_proc(s, pid);
     for (int steps = 0; p && p->pid != top && steps < CLIMB_MOST; steps++) {
-        if (p->role == AL_ROLE_RANK)
+        if (p->role == AL_ROLE_RANK || (p->role == AL_ROLE_LAUNCHER && p->rank >= 0 && al_role_is_shell(p->exe)))
             return true;
         p = al_snapshot_proc(s, p->ppid);
     }
     return false;
+}
+
+// Process 1 is above everything and launches nothing, but where a container runs the launcher itself.
+static bool first_launches(void) {
+    char text[4096];
+    struct al_program program;
+    ssize_t len = al_fs_head("/proc/1/cmdline", text, sizeof text);
+    al_program_parse(text, len > 0 ? (size_t)len : 0, &program);
+    return !al_role_is_boundary(program.exe, program.name) &&
+           (al_str_starts(program.exe, "python") || al_role_starts_training(program.name, program.verb));
 }
 
 // With tree: the nearest launcher of the process, itself or above it, else the process itself.
@@ -95,7 +109,7 @@ int al_attach_top(pid_t pid, bool tree, struct al_host **host, struct al_snapsho
             *ret = at;
             return 0;
         }
-        if (!p || p->ppid <= 1)
+        if (!p || p->ppid < 1 || (p->ppid == 1 && !first_launches()))
             break;
         at = p->ppid;
         result = look_again(at, host, s);

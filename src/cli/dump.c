@@ -244,7 +244,7 @@ static int dump_job(struct dump *d) {
 static int dump(struct dump *d) {
     struct al_stacks_who who;
     struct al_buf b = AL_BUF_INIT;
-    int result = al_stacks_find(&who, d->pid, d->reach, d->no_cmdline);
+    int result = al_stacks_find(&who, d->pid, d->reach, d->no_cmdline, 0);
     if (d->json)
         al_buf_str(&b, "{\"processes\": [");
     for (uint32_t i = 0; !result && i < who.count; i++)

@@ -81,6 +81,7 @@ struct al_profiling {
     struct al_profile *profile;
     struct al_profile_target **targets;
     uint32_t target_count;
+    pid_t top; // from where on processes are looked at; 0 not looked yet
     uint32_t tick; // of the sample that is taken, with those that were left out
     uint64_t ticks, late, failed; // late: left out, since the one before took too long; failed: the threads could not be listed
     int64_t began_ns, ended_ns, cpu_began_ns, cpu_ns, start_ns; // start_ns: by the clock since 1970

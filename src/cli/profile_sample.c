@@ -130,7 +130,8 @@ static void learn(struct al_profile_target *t, const struct al_stacks_process *n
 int al_profiling_look(struct al_profiling *p) {
     p->look_soon = false;
     struct al_stacks_who who;
-    int result = al_stacks_find(&who, p->pid, p->reach, !p->cmdline);
+    int result = al_stacks_find(&who, p->pid, p->reach, !p->cmdline, p->top);
+    p->top = who.top;
     for (uint32_t i = 0; i < who.count && !result; i++) {
         struct al_profile_target *t = find_target(p, who.list[i].pid);
         if (!t && who.list[i].pid == p->pid && named_has_ended(p))

@@ -63,16 +63,30 @@ static int add_ended(struct al_stacks_who *who, const struct al_proc *p) {
     return 0;
 }
 
-int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline) {
+// What is a rank, and whose worker a process is, shows beside the launcher above: what has a rank's variables is looked at
+// from there, even where not the whole job is wanted. *top: where the look before began, 0 none; where this one did.
+static int look(pid_t pid, enum al_stacks_reach reach, struct al_host **host, struct al_snapshot *s, pid_t *top) {
+    bool job = reach == AL_STACKS_JOB;
+    pid_t before = *top;
+    if (before && al_attach_top(before, false, host, s, top) == 0 && al_snapshot_proc(s, pid))
+        return 0;
+    int result = al_attach_top(pid, job, host, s, top);
+    const struct al_proc *p = result || job ? NULL : al_snapshot_proc(s, pid);
+    if (p && (p->rank >= 0 || p->local_rank >= 0))
+        result = al_attach_top(pid, true, host, s, top);
+    return result;
+}
+
+int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline, pid_t top) {
     struct al_snapshot *s = al_snapshot_new();
     struct al_host *host = NULL;
-    pid_t top = pid;
     bool named = false;
-    *who = (struct al_stacks_who){.pid = pid};
-    int result = s ? al_attach_top(pid, reach == AL_STACKS_JOB, &host, s, &top) : AL_E_NOMEM;
+    *who = (struct al_stacks_who){.pid = pid, .top = top};
+    int result = s ? look(pid, reach, &host, s, &who->top) : AL_E_NOMEM;
+    pid_t from = reach == AL_STACKS_JOB ? who->top : pid;
     for (uint32_t i = 0; !result && i < s->proc_count; i++) {
         const struct al_proc *p = &s->procs[i];
-        bool wanted = p->pid == pid || (reach != AL_STACKS_ONE && (p->pid == top || al_end_descends(p->pid, top)));
+        bool wanted = p->pid == pid || (reach != AL_STACKS_ONE && (p->pid == from || al_end_descends(p->pid, from)));
         if (wanted && p->alive && p->state == 'Z')
             result = add_ended(who, p);
         if (result || !wanted || !p->alive || (p->state == 'Z' && p->pid != pid))

@@ -26,14 +26,16 @@ struct al_stacks_who {
     struct al_stacks_process *list;
     uint32_t count;
     pid_t pid; // that was named
+    pid_t top; // from where on processes were looked at: it, or a launcher above it
     struct al_stacks_ended {
         pid_t pid, parent;
     } *ended; // zombies in the tree
     uint32_t ended_count;
 };
 
-// The named process is among them even when nothing is known of it. AL_E_NOMEM, or what /proc answers.
-int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline);
+// The named process is among them even when nothing is known of it. top: that of a look before, which spares the way up;
+// else 0. AL_E_NOMEM, or what /proc answers.
+int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline, pid_t top);
 void al_stacks_free(struct al_stacks_who *who);
 // "rank 1 of 2", "worker of rank 1 (4242)", "launcher"; "" when nothing is known.
 void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size);

@@ -187,15 +187,29 @@ static bool starts_training(const struct al_role_node *n) {
     return al_role_starts_training(n->program, n->verb);
 }
 
+// What stands between a launcher and its rank and hands the rank's variables on (`mpirun bash -c …`, `uv run`).
+static bool is_wrapper(const struct al_role_node *n) {
+    return !n->root && (al_role_is_shell(n->exe) || strcmp(n->exe, "uv") == 0);
+}
+
+static bool differs_above(const struct al_role_node *nodes, size_t count, const struct al_role_node *n) {
+    const struct al_role_node *up = &nodes[n->parent];
+    for (size_t steps = 0; steps < count && is_wrapper(up) && up->parent >= 0; steps++)
+        up = &nodes[up->parent];
+    return has_other_rank(n, up);
+}
+
 // Roles in the tree of a job without a GPU, from the rank variables that a launcher gave its children and, where it gives
 // none to an only rank, from what was started.
-static uint32_t told_role(const struct al_role_node *nodes, const struct al_role_node *n) {
+static uint32_t told_role(const struct al_role_node *nodes, size_t count, const struct al_role_node *n) {
     if (n->root || starts_training(n))
         return AL_ROLE_LAUNCHER;
     const struct al_role_node *up = n->parent >= 0 ? &nodes[n->parent] : NULL;
     if (!up || !up->told)
         return AL_ROLE_UNKNOWN;
-    if (has_other_rank(n, up) || (is_python(n) && is_trainer_script(n->program)))
+    if (differs_above(nodes, count, n))
+        return is_wrapper(n) ? AL_ROLE_LAUNCHER : AL_ROLE_RANK;
+    if (is_python(n) && is_trainer_script(n->program))
         return AL_ROLE_RANK;
     return is_python(n) && starts_training(up) && !strstr(n->command, "multiprocessing.") ? AL_ROLE_RANK : AL_ROLE_OTHER;
 }
@@ -238,7 +252,7 @@ static void assign_downwards(struct al_role_node *nodes, size_t count, size_t at
     else if (up && up->member && (up->role == AL_ROLE_UNKNOWN || up->role == AL_ROLE_OTHER))
         n->role = AL_ROLE_OTHER; // below a GPU process that is none of them
     if (n->role == AL_ROLE_UNKNOWN || (n->role == AL_ROLE_OTHER && up && up->primary < 0))
-        n->role = n->told ? told_role(nodes, n) : n->role;
+        n->role = n->told ? told_role(nodes, count, n) : n->role;
     n->member = n->gpu || n->role != AL_ROLE_UNKNOWN;
     if (n->role == AL_ROLE_WORKER && n->primary >= 0)
         n->owner = nodes[n->primary].pid;

@@ -116,6 +116,64 @@ def test_a_job_with_roles_and_ranks(alula, program, tmp_path):
     assert f"process {rank}, rank 1 of 2, Python 3." in text and "program.py\n" not in text.split("thread")[0]
 
 
+WITH_WORKER = """
+import multiprocessing, sys, time
+
+def work():
+    print(flush=True)
+    time.sleep(1000)
+
+worker = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+worker.start()
+sys.stdin.read()
+"""
+
+# Each rank behind a shell that has the same variables, as of `mpirun bash -c ...`.
+WRAPPED = LAUNCHER.replace("[sys.executable, *sys.argv[1:]]", "['sh', '-c', f'{sys.executable} {sys.argv[1]}; true']")
+
+
+@pytest.mark.parametrize("launches", [LAUNCHER, WRAPPED], ids=["plain", "wrapped"])
+def test_a_rank_that_is_named_has_its_role(alula, tmp_path, launches):
+    """By its own PID or a worker's: the launcher above is what tells them apart."""
+    launcher, program = tmp_path / "torchrun", tmp_path / "train.py"
+    launcher.write_text(launches)
+    program.write_text(WITH_WORKER)
+
+    def told(*args):
+        return [(p["pid"], p["role"], p["rank"], p["world_size"], p["owner"]) for p in dumped(alula, *args)]
+
+    with running(sys.executable, launcher, program, lines=3) as process:
+        job = told("--tree", process.pid)
+        rank = next(pid for pid, role, number, *_ in job if (role, number) == ("rank", 1))
+        worker = next(pid for pid, *_, owner in job if owner == rank)
+        below = told("-s", rank)
+        assert told(rank) == below[:1] and told(worker) == below[1:] and told("--tree", worker) == job
+        text = alula("dump", worker).stdout
+        differences = json.loads(alula("dump", "--all-ranks", "--json", rank).stdout)["differences"]
+    assert [row[1:] for row in job if row[1]] == [("launcher", None, None, None), ("rank", 0, 2, None), ("rank", 1, 2, None),
+                                                  *(("worker", row[2], 2, row[4]) for row in job[3:])]
+    assert below == [(rank, "rank", 1, 2, None), (worker, "worker", 1, 2, rank)]
+    assert text.startswith(f"process {worker}, worker of rank 1 ({rank}), Python 3.")
+    assert [r["rank"] for r in differences["ranks"]] == [0, 1] and not any(r["error"] for r in differences["ranks"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a pid namespace")
+def test_a_launcher_that_is_a_containers_first_process(alula_bin, tmp_path):
+    launcher = tmp_path / "torchrun"
+    launcher.write_text(LAUNCHER)
+    (tmp_path / "train.py").write_text(WITH_WORKER)
+    if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("unshare makes no pid namespace here")
+    with running("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, launcher, tmp_path / "train.py",
+                 lines=3) as process:
+        (first,) = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        inside = ["nsenter", "--target", first, "--pid", "--mount", alula_bin, "dump", "--json"]
+        whole = json.loads(subprocess.run([*inside, "--tree", "2"], check=True, capture_output=True).stdout)["processes"]
+        alone = json.loads(subprocess.run([*inside, "2"], check=True, capture_output=True).stdout)["processes"]
+    assert [(p["pid"], p["role"]) for p in whole][0] == (1, "launcher") and [p["role"] for p in whole].count("rank") == 2
+    assert [(p["pid"], p["role"], p["rank"]) for p in alone] == [(2, "rank", 0)]
+
+
 def test_depth_keeps_the_innermost(alula, program):
     with running(sys.executable, program) as process:
         time.sleep(0.2)

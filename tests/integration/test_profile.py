@@ -385,8 +385,11 @@ def test_a_job_by_rank(alula, program, tmp_path):
     launcher.write_text(LAUNCHER)
     with running(sys.executable, launcher, program, 60, lines=3) as process:
         profiled(alula, process.pid, "-s", "-o", out, "-d", "1s")
-    roots = {re.sub(r"\d+", "N", frames[0], count=1) for frames, _ in folded(out)}
-    assert {"process N, rank 0 of 2", "process N, rank 1 of 2"} <= roots
+        roots = {frames[0] for frames, _ in folded(out)}
+        rank = next(root for root in roots if root.endswith(", rank 1 of 2"))
+        profiled(alula, rank.split()[1].strip(","), "-s", "-o", out, "-d", "3s")  # and behind a second look for processes
+    assert {"process N, rank 0 of 2", "process N, rank 1 of 2"} <= {re.sub(r"\d+", "N", root, count=1) for root in roots}
+    assert {frames[0] for frames, _ in folded(out)} == {rank}
 
 
 def test_the_process_ends_first(alula, program, tmp_path):

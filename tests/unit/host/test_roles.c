@@ -26,7 +26,8 @@ static int by_pid(const void *a, const void *b) {
     return ((const struct al_role_node *)a)->pid - ((const struct al_role_node *)b)->pid;
 }
 
-static void check(const char *what, const struct row *rows, size_t count) {
+// root: the top of a job's tree, as the caller says; 0 none.
+static void check(const char *what, const struct row *rows, size_t count, pid_t root) {
     struct al_role_node nodes[32];
     assert_true(count <= 32);
     for (size_t i = 0; i < count; i++) {
@@ -34,6 +35,7 @@ static void check(const char *what, const struct row *rows, size_t count) {
         nodes[i] = (struct al_role_node){.pid = r->pid,
                                          .ppid = r->ppid,
                                          .uid = r->uid,
+                                         .root = r->pid == root,
                                          .gpu = r->gpu >= 0,
                                          .devices = r->gpu >= 0 ? 1ULL << r->gpu : 0,
                                          .rank = r->v.rank,
@@ -60,7 +62,8 @@ static void check(const char *what, const struct row *rows, size_t count) {
                      rows[i].owner);
     }
 }
-#define CHECK(what, rows) check(what, rows, sizeof(rows) / sizeof *(rows))
+#define CHECK(what, rows) check(what, rows, sizeof(rows) / sizeof *(rows), 0)
+#define CHECK_BELOW(what, rows, root) check(what, rows, sizeof(rows) / sizeof *(rows), root)
 
 #define SYSTEMD {1, 0, -1, "systemd", "systemd", "/sbin/init", "", "/sbin/init", NO, 0, 0, NULL, 0, 0}
 #define SHELL(pid, ppid, uid) {pid, ppid, -1, "bash", "bash", "-bash", "", "-bash", NO, uid, 0, NULL, 0, 0}
@@ -340,6 +343,34 @@ static void two_users(void **state) {
     CHECK("service of root", agent);
 }
 
+// Without a GPU: what wraps a rank has the same variables as the rank.
+static void wrapped_ranks_of_a_told_job(void **state) {
+    (void)state;
+    const char *t = "python t.py";
+    const struct row shells[] = {
+        {200, 100, -1, "mpirun", "mpirun", "mpirun", "-n", "mpirun -n 2 bash -c ./wrap", NO, 1000, 0, "launcher", 200, 0},
+        {210, 200, -1, "bash", "bash", "bash", "-c", "bash -c ./wrap", {0, 0, 2}, 1000, 0, "launcher", 200, 0},
+        {211, 200, -1, "sh", "sh", "sh", "-c", "sh -c ./wrap", {1, 1, 2}, 1000, 0, "launcher", 200, 0},
+        {220, 211, -1, "uv", "uv", "uv", "run", "uv run t.py", {1, 1, 2}, 1000, 0, "launcher", 200, 0},
+        {300, 210, -1, "python3", "python3", "t.py", "", t, {0, 0, 2}, 1000, 1, "rank", 200, 0},
+        {301, 220, -1, "python3", "python3", "t.py", "", t, {1, 1, 2}, 1000, 2, "rank", 200, 0},
+        {401, 301, -1, "python3", "python3", "t.py", "", t, {1, 1, 2}, 1000, 2, "worker", 200, 301},
+        {411, 301, -1, "sh", "sh", "sh", "-c", "sh -c x", {1, 1, 2}, 1000, 3, "other", 200, 0},
+    };
+    CHECK_BELOW("shells around ranks", shells, 200);
+    const struct row inherited[] = { // a shell in a job's allocation: all below has its variables, and none is the rank
+        {200, 100, -1, "bash", "bash", "bash", "", "bash", {0, 0, 2}, 1000, 0, "launcher", 200, 0},
+        {210, 200, -1, "bash", "bash", "bash", "-c", "bash -c x", {0, 0, 2}, 1000, 0, "other", 200, 0},
+        {300, 210, -1, "python3", "python3", "t.py", "", t, {0, 0, 2}, 1000, 0, "other", 200, 0},
+    };
+    CHECK_BELOW("variables of the root", inherited, 200);
+    const struct row ring[] = { // parents read at different times
+        {210, 211, -1, "bash", "bash", "bash", "", "bash", {0, 0, 2}, 1000, 0, NULL, 0, 0},
+        {211, 210, -1, "bash", "bash", "bash", "", "bash", {0, 0, 2}, 1000, 0, NULL, 0, 0},
+    };
+    CHECK_BELOW("shells in a ring", ring, 999);
+}
+
 static void loops(void **state) {
     (void)state;
     const struct row rows[] = {
@@ -372,6 +403,7 @@ int roles_suite(void) {
         cmocka_unit_test(contexts_in_launchers),
         cmocka_unit_test(engines_and_notebooks),
         cmocka_unit_test(two_users),
+        cmocka_unit_test(wrapped_ranks_of_a_told_job),
         cmocka_unit_test(loops),
     };
     return cmocka_run_group_tests_name("host roles", tests, NULL, NULL);
