@@ -144,7 +144,7 @@ def test_without_workers(alula_bin, standin, tmp_path):
 LOOP = """\
 import io, sys, time
 import torch
-x, large = torch.randn(1000), torch.zeros(1 << 20)
+x, large, heads = torch.randn(1000), torch.zeros(1 << 20), torch.randn(1, 4, 256, 64)
 print(flush=True)
 total = 0.0
 while True:
@@ -152,6 +152,8 @@ while True:
         total += x.sort().values.sum().item()  # reads it
     elif sys.argv[1] == "save":
         torch.save(large, io.BytesIO())  # keeps it
+    elif sys.argv[1] == "attention":
+        torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)  # attends
     else:
         total = sum(i for i in range(1000))  # own work
 """
@@ -160,13 +162,14 @@ while True:
 @pytest.mark.parametrize("what, comment, call, kind, advice", [
     ("item", "reads it", ".item()", "synchronise", "every n-th step"),
     ("save", "keeps it", "_save", "save", "Save less often"),
+    ("attention", "attends", "scaled_dot_product_attention()", "attention", "FlashAttention may be off or the shapes unsuitable"),
     ("own", "own work", None, "other", "out of the loop"),
 ])
 def test_loops(alula_bin, standin, tmp_path, what, comment, call, kind, advice):
     with running(tmp_path, LOOP, what) as job, watching(alula_bin, standin, tmp_path, [job.pid]) as lines:
         found = finding_that(lines, "samples in")
     assert f"in <module> at job.py:{line_of(LOOP, comment)}" in found["message"]
-    assert call is None or "calling " in found["message"]
+    assert call is None or f"calling {call}" in found["message"]
     assert evidence(found)[f"stack_{kind}_ratio"] >= 0.5 and advice in found["advice"]
 
 

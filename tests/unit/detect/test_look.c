@@ -269,6 +269,7 @@ static void test_kinds_have_their_own_advice(void **unused)
         assert_non_null(f);
         assert_string_equal(f->title, kinds[i].title);
         assert_has(f->advice, kinds[i].advice);
+        assert_has(f->message, ": 100 % of samples in ");
         assert_int_equal(f->level, kinds[i].excused ? AL_LEVEL_INFO : AL_LEVEL_WARNING);
         al_look_tally_done(&own);
         world_free(&w);
