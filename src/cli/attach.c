@@ -225,13 +225,15 @@ static int go_in(struct attach *t) {
 
 static int enter(struct attach *t) {
     int status;
+    struct al_attach_job job = {.top = t->pid};
     int result = al_attach_init(&t->them);
     if (!result)
-        result = al_attach_find(&t->them, t->pid, t->tree, &t->run.job.pid);
+        result = al_attach_find(&t->them, t->pid, t->tree, &job);
+    t->run.job.pid = job.top;
     if (!result)
         result = listen_to_signals(t);
     if (result) {
-        al_cli_error("attach: %s", al_error_text(result));
+        al_cli_error("attach: %s", result == AL_E_INVALID ? job.several : al_error_text(result));
         return al_error_exit_status(result);
     }
     if (!al_attach_count(&t->them, AL_ATTACH_FOUND))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/fs.h"
@@ -11,6 +12,7 @@
 #include "launch/end.h"
 
 #define CLIMB_MOST 16
+#define JOBS_NAMED 8
 
 static bool added(const struct al_attach *a, pid_t pid) {
     for (uint32_t i = 0; i < a->count; i++)
@@ -19,13 +21,72 @@ static bool added(const struct al_attach *a, pid_t pid) {
     return false;
 }
 
-// The ranks at or below `top`.
-static int add_ranks(struct al_attach *a, const struct al_snapshot *s, pid_t top) {
+// A rank, or a shell that wraps one.
+static bool leads(const struct al_proc *p) {
+    return p->role == AL_ROLE_RANK || (p->role == AL_ROLE_LAUNCHER && p->rank >= 0 && al_role_is_shell(p->exe));
+}
+
+// The outermost of these that a process is, or is below, under `top`; NULL: none.
+static const struct al_proc *rank_of(const struct al_snapshot *s, pid_t pid, pid_t top) {
+    const struct al_proc *rank = NULL, *p = al_snapshot_proc(s, pid);
+    for (int steps = 0; p && p->pid != top && steps < CLIMB_MOST; steps++) {
+        rank = leads(p) ? p : rank;
+        p = al_snapshot_proc(s, p->ppid);
+    }
+    return rank;
+}
+
+// What two ranks that one shell has started may be told apart by. Where it was not said, they count to one job.
+static bool meet(const struct al_proc *a, const struct al_proc *b) {
+    return a->world_size == b->world_size && a->meeting == b->meeting;
+}
+
+bool al_attach_in_job(const struct al_snapshot *s, const struct al_attach_job *job, pid_t pid) {
+    if (!al_end_descends(pid, job->top))
+        return false;
+    if (!*job->several || !job->rank)
+        return true;
+    const struct al_proc *rank = rank_of(s, pid, job->top);
+    return rank ? meet(rank, job->rank) : al_end_descends(job->rank->pid, pid);
+}
+
+// A zombie has no environment any more, and between fork and exec it is the launcher's.
+static bool tells(const struct al_proc *p) {
+    return leads(p) && p->alive && p->state != 'Z' && p->rank >= 0;
+}
+
+// "python x.py" of "/usr/bin/python x.py".
+static const char *without_folder(const char *command) {
+    const char *end = command + strcspn(command, " "), *slash = memrchr(command, '/', (size_t)(end - command));
+    return slash ? slash + 1 : command;
+}
+
+// The jobs whose ranks are below one top, each by its first rank.
+static void tell_several(const struct al_snapshot *s, struct al_attach_job *job, bool no_cmdline) {
+    const struct al_proc *first[JOBS_NAMED];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->proc_count; i++) {
+        const struct al_proc *p = &s->procs[i];
+        bool known = !tells(p) || !al_end_descends(p->pid, job->top) || rank_of(s, p->pid, job->top) != p;
+        for (uint32_t k = 0; k < count && !known; k++)
+            known = meet(first[k], p);
+        if (!known && count < JOBS_NAMED)
+            first[count++] = p;
+    }
+    if (count < 2)
+        return;
+    size_t used = (size_t)snprintf(job->several, sizeof job->several, "several jobs run below process %d: name a process of one:",
+                                   (int)job->top);
+    for (uint32_t i = 0; i < count && used < sizeof job->several; i++)
+        used += (size_t)snprintf(job->several + used, sizeof job->several - used, "%s %d (%.40s)", i ? "," : "",
+                                 (int)first[i]->pid, no_cmdline ? first[i]->exe : without_folder(first[i]->command));
+}
+
+static int add_ranks(struct al_attach *a, const struct al_snapshot *s, const struct al_attach_job *job) {
     int result = 0;
     for (uint32_t i = 0; i < s->proc_count && !result; i++) {
         const struct al_proc *p = &s->procs[i];
-        if (p->alive && p->state != 'Z' && p->role == AL_ROLE_RANK && !added(a, p->pid) &&
-            (p->pid == top || al_end_descends(p->pid, top)))
+        if (p->alive && p->state != 'Z' && p->role == AL_ROLE_RANK && !added(a, p->pid) && al_attach_in_job(s, job, p->pid))
             result = al_attach_add(a, p->pid);
     }
     return result;
@@ -77,18 +138,6 @@ static bool launches(const struct al_snapshot *s, pid_t pid) {
     return ranks;
 }
 
-// A shell or a test runner may stand above a job and above what has nothing to do with it: only a rank, a shell that wraps
-// one, and what is below, has its launcher there.
-static bool below_rank(const struct al_snapshot *s, pid_t pid, pid_t top) {
-    const struct al_proc *p = al_snapshot_proc(s, pid);
-    for (int steps = 0; p && p->pid != top && steps < CLIMB_MOST; steps++) {
-        if (p->role == AL_ROLE_RANK || (p->role == AL_ROLE_LAUNCHER && p->rank >= 0 && al_role_is_shell(p->exe)))
-            return true;
-        p = al_snapshot_proc(s, p->ppid);
-    }
-    return false;
-}
-
 // Process 1 is above everything and launches nothing, but where a container runs the launcher itself.
 static bool first_launches(void) {
     char text[4096];
@@ -99,13 +148,14 @@ static bool first_launches(void) {
            (al_str_starts(program.exe, "python") || al_role_starts_training(program.name, program.verb));
 }
 
-// With tree: the nearest launcher of the process, itself or above it, else the process itself.
 int al_attach_top(pid_t pid, bool tree, struct al_host **host, struct al_snapshot *s, pid_t *ret) {
     pid_t at = pid;
     int result = look_again(pid, host, s);
     for (int steps = 0; tree && !result && steps < CLIMB_MOST; steps++) {
         const struct al_proc *p = al_snapshot_proc(s, at);
-        if (launches(s, at) && (at == pid || below_rank(s, pid, at))) {
+        // A shell or a test runner may stand above a job and above what has nothing to do with it: only a rank, and what
+        // is below one, has its launcher there.
+        if (launches(s, at) && (at == pid || rank_of(s, pid, at))) {
             *ret = at;
             return 0;
         }
@@ -118,14 +168,21 @@ int al_attach_top(pid_t pid, bool tree, struct al_host **host, struct al_snapsho
     return tree && !result ? look_again(pid, host, s) : result;
 }
 
-int al_attach_find(struct al_attach *a, pid_t pid, bool tree, pid_t *ret_top) {
+void al_attach_job(const struct al_snapshot *s, pid_t pid, pid_t top, bool no_cmdline, struct al_attach_job *ret) {
+    *ret = (struct al_attach_job){.top = top, .rank = rank_of(s, pid, top)};
+    tell_several(s, ret, no_cmdline);
+}
+
+int al_attach_find(struct al_attach *a, pid_t pid, bool tree, struct al_attach_job *ret) {
     struct al_snapshot *s = al_snapshot_new();
     struct al_host *host = NULL;
-    *ret_top = pid;
-    int result = s ? al_attach_top(pid, tree, &host, s, ret_top) : AL_E_NOMEM;
-    const struct al_proc *p = result ? NULL : al_snapshot_proc(s, *ret_top);
-    if (p && launches(s, *ret_top))
-        result = add_ranks(a, s, *ret_top);
+    pid_t top = pid;
+    int result = s ? al_attach_top(pid, tree, &host, s, &top) : AL_E_NOMEM;
+    const struct al_proc *p = result ? NULL : al_snapshot_proc(s, top);
+    if (!result)
+        al_attach_job(s, pid, top, false, ret);
+    if (p && launches(s, top))
+        result = *ret->several && !ret->rank ? AL_E_INVALID : add_ranks(a, s, ret);
     if (!result && !a->count)
         result = al_attach_add(a, pid);
     if (!result && p && a->count == 1 && a->processes[0].pid == pid && a->processes[0].error == AL_E_UNSUPPORTED) {
@@ -136,5 +193,6 @@ int al_attach_find(struct al_attach *a, pid_t pid, bool tree, pid_t *ret_top) {
     }
     al_host_free(host);
     al_snapshot_free(s);
+    ret->rank = NULL; // it was the snapshot's
     return result;
 }

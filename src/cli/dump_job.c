@@ -337,6 +337,10 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
         result = only_run(&boards, &pid, error);
     if (!result)
         result = al_stacks_find(&j->who, pid, named ? AL_STACKS_JOB : AL_STACKS_BELOW, no_cmdline, 0);
+    if (!result && *j->who.several) {
+        (void)al_str_copy(error->text, sizeof error->text, j->who.several);
+        result = AL_E_INVALID;
+    }
     if (!result)
         result = add_members(j);
     int64_t began = al_monotonic_ns();

@@ -288,12 +288,32 @@ static void say_threads(struct al_buf *b, const struct al_dump_differ *a) {
     }
 }
 
+// Members are in the order of their ranks.
+static void say_twice(struct al_buf *b, const struct al_dump_differ *a) {
+    struct al_buf list = AL_BUF_INIT;
+    uint32_t count = 0;
+    int32_t last = -1;
+    for (uint32_t i = 1; i < a->count; i++) {
+        int32_t rank = a->members[i]->dump.process->rank;
+        if (rank < 0 || rank == last || rank != a->members[i - 1]->dump.process->rank)
+            continue;
+        al_buf_printf(&list, "%s%d", count++ ? ", " : "", (int)rank);
+        last = rank;
+    }
+    if (count)
+        al_buf_printf(b, "rank%s %s more than once: these are several jobs that are not told apart (their MASTER_ADDR and "
+                         "MASTER_PORT are the same, or not in their environment)\n", count > 1 ? "s" : "", list.data ? list.data : "");
+    b->failed |= list.failed;
+    al_buf_free(&list);
+}
+
 static void say_all(struct al_buf *b, const struct al_dump_differ *a) {
     const struct al_differ *d = &a->main.d;
     if (!a->count)
         al_buf_str(b, "no rank is known among these processes (RANK is not in their environment): nothing to compare\n");
     else if (a->job->peers)
         al_buf_str(b, "no rank is known here (RANK is not in their environment): processes side by side are compared\n");
+    say_twice(b, a);
     for (uint32_t i = 0; i < d->group_count; i++) {
         const struct al_differ_group *g = &d->groups[i];
         say_group(b, a, &a->main, g);

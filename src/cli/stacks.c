@@ -80,13 +80,15 @@ static int look(pid_t pid, enum al_stacks_reach reach, struct al_host **host, st
 int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline, pid_t top) {
     struct al_snapshot *s = al_snapshot_new();
     struct al_host *host = NULL;
+    struct al_attach_job job;
     bool named = false;
     *who = (struct al_stacks_who){.pid = pid, .top = top};
     int result = s ? look(pid, reach, &host, s, &who->top) : AL_E_NOMEM;
-    pid_t from = reach == AL_STACKS_JOB ? who->top : pid;
+    if (!result)
+        al_attach_job(s, pid, reach == AL_STACKS_JOB ? who->top : pid, no_cmdline, &job);
     for (uint32_t i = 0; !result && i < s->proc_count; i++) {
         const struct al_proc *p = &s->procs[i];
-        bool wanted = p->pid == pid || (reach != AL_STACKS_ONE && (p->pid == from || al_end_descends(p->pid, from)));
+        bool wanted = p->pid == pid || (reach != AL_STACKS_ONE && al_attach_in_job(s, &job, p->pid));
         if (wanted && p->alive && p->state == 'Z')
             result = add_ended(who, p);
         if (result || !wanted || !p->alive || (p->state == 'Z' && p->pid != pid))
@@ -94,6 +96,8 @@ int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach re
         named |= p->pid == pid;
         result = add_known(who, s, p, no_cmdline);
     }
+    if (!result && !job.rank)
+        memcpy(who->several, job.several, sizeof who->several);
     struct al_stacks_process *unknown;
     if (!result && !named)
         result = add(who, pid, &unknown);

@@ -31,6 +31,7 @@ struct al_stacks_who {
         pid_t pid, parent;
     } *ended; // zombies in the tree
     uint32_t ended_count;
+    char several[480]; // "" unless ranks of several jobs are among them: their names, and what to do
 };
 
 // The named process is among them even when nothing is known of it. top: that of a look before, which spares the way up;

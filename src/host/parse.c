@@ -267,6 +267,8 @@ enum env_name {
     ENV_GROUP_RANK,
     ENV_NODE_RANK,
     ENV_SLURM_STEP,
+    ENV_MASTER_ADDR,
+    ENV_MASTER_PORT,
     ENV_SLURM_JOB,
     ENV_VISIBLE,
     ENV_COUNT
@@ -284,6 +286,8 @@ static const char *const env_names[ENV_COUNT] = {
     [ENV_GROUP_RANK] = "GROUP_RANK=",
     [ENV_NODE_RANK] = "NODE_RANK=",
     [ENV_SLURM_STEP] = "SLURM_STEP_ID=",
+    [ENV_MASTER_ADDR] = "MASTER_ADDR=",
+    [ENV_MASTER_PORT] = "MASTER_PORT=",
     [ENV_SLURM_JOB] = "SLURM_JOB_ID=",
     [ENV_VISIBLE] = "CUDA_VISIBLE_DEVICES=",
 };
@@ -295,6 +299,19 @@ static int32_t env_number(const char *text) {
 
 static int32_t first_known(int32_t a, int32_t b, int32_t c) {
     return a >= 0 ? a : b >= 0 ? b : c;
+}
+
+// FNV-1a of both texts; what is not said is no text.
+static uint64_t meeting(const char *address, const char *port) {
+    uint64_t number = 0xcbf29ce484222325;
+    const char *texts[] = {address ? address : "", port ? port : ""};
+    for (unsigned i = 0; i < 2; i++)
+        for (const char *p = texts[i];; p++) {
+            number = (number ^ (uint8_t)*p) * 0x100000001b3; // the ending NUL too: it keeps the two apart
+            if (!*p)
+                break;
+        }
+    return address || port ? number : 0;
 }
 
 void al_parse_environ(const char *text, size_t len, struct al_host_env *ret) {
@@ -316,6 +333,7 @@ void al_parse_environ(const char *text, size_t len, struct al_host_env *ret) {
     ret->world_size = first_known(env_number(value[ENV_WORLD_SIZE]), env_number(value[ENV_OMPI_SIZE]),
                                   env_number(value[ENV_SLURM_NTASKS]));
     ret->node_rank = first_known(env_number(value[ENV_GROUP_RANK]), env_number(value[ENV_NODE_RANK]), -1);
+    ret->meeting = meeting(value[ENV_MASTER_ADDR], value[ENV_MASTER_PORT]);
     if (ret->world_size >= 0 && ret->world_size <= ret->rank)
         ret->world_size = -1;
     if (env_number(value[ENV_SLURM_JOB]) >= 0 || (value[ENV_SLURM_JOB] && strlen(value[ENV_SLURM_JOB]) < 20))

@@ -64,6 +64,7 @@ bool al_parse_net(const char **cursor, struct al_host_net *ret);
 // What a process's environment says of its place in a job, by allow-list. -1 and "" when not said.
 struct al_host_env {
     int32_t rank, local_rank, world_size, node_rank;
+    uint64_t meeting; // a number of MASTER_ADDR and MASTER_PORT, where its ranks meet; 0 when neither is said
     char slurm_job[24];
     char visible_devices[96];
 };

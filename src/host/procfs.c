@@ -203,8 +203,8 @@ static size_t assign_roles(struct al_procfs *p) {
         p->nodes[count++] = (struct al_role_node){
             .pid = r->pid, .ppid = r->ppid, .uid = r->uid, .gpu = t->gpu,
             .trains = t->trains, .root = t->root, .devices = t->devices, .rank = r->rank,
-            .local_rank = r->local_rank, .world_size = r->world_size, .comm = r->comm, .exe = r->exe[0] ? r->exe : r->comm,
-            .start_stack = t->start_stack,
+            .local_rank = r->local_rank, .world_size = r->world_size, .meeting = r->meeting, .comm = r->comm,
+            .exe = r->exe[0] ? r->exe : r->comm, .start_stack = t->start_stack,
             .program = t->program.name, .verb = t->program.verb, .command = r->command};
     }
     al_roles_assign(p->nodes, count);

@@ -289,10 +289,11 @@ static pid_t climb(struct al_role_node *nodes, size_t count, size_t at) {
 
 // Ranks without a launcher of their own that may belong together; `seen` is 2 for ranks that are their job's top.
 static bool same_job(const struct al_role_node *a, const struct al_role_node *b) {
-    return a->seen == 2 && b->seen == 2 && a->ppid == b->ppid && a->uid == b->uid && a->world_size == b->world_size;
+    return a->seen == 2 && b->seen == 2 && a->ppid == b->ppid && a->uid == b->uid && a->world_size == b->world_size &&
+           a->meeting == b->meeting;
 }
 
-// srun's ranks hang side by side below slurmstepd: the lowest pid stands for the job, unless two have the same rank and
+// srun's ranks hang side by side below slurmstepd, those of a loop below its shell: the lowest pid stands for the job, unless two have the same rank and
 // so belong to different jobs.
 static pid_t job_among_siblings(const struct al_role_node *nodes, size_t count, size_t at) {
     pid_t lowest = nodes[at].pid;

@@ -18,6 +18,7 @@ struct al_role_node {
     bool trains, root; // a rank that tells of itself; the top of a job's tree, as the caller said
     uint64_t devices; // which GPUs, by position modulo 64
     int32_t rank, local_rank, world_size; // -1 unknown
+    uint64_t meeting;         // of MASTER_ADDR and MASTER_PORT; 0 unknown
     uint64_t start_stack;       // equal in parent and child: forked without an exec; 0 when not known
     const char *comm, *exe;     // exe: last part
     const char *program, *verb; // host/command.h

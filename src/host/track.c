@@ -110,6 +110,7 @@ static void read_environ(struct al_procfs *p, struct al_track *t, int dir_fd) {
     t->row.local_rank = env.local_rank;
     t->row.world_size = env.world_size;
     t->row.node_rank = env.node_rank;
+    t->row.meeting = env.meeting;
     memcpy(t->row.visible_devices, env.visible_devices, sizeof t->row.visible_devices);
     al_str_copy(t->env_job, sizeof t->env_job, env.slurm_job);
 }

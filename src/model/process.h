@@ -64,6 +64,7 @@ struct al_proc {
     char slurm_job[24];
     char visible_devices[96]; // CUDA_VISIBLE_DEVICES as the process has it; "" when unset
     int32_t rank, local_rank, world_size, node_rank; // -1 when unknown
+    uint64_t meeting;     // a number of the place where its ranks meet (MASTER_ADDR, MASTER_PORT); 0 when unknown
     uint32_t role;        // enum al_role
     pid_t job;            // pid of the tree's topmost job process (the launcher, or itself)
     pid_t owner;          // for a worker: the rank it belongs to

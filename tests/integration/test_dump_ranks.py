@@ -210,6 +210,55 @@ def test_a_program_beside_another_job(alula, tmp_path):
     assert tree.returncode == 0 and "rank 0" not in tree.stdout and "train.py" not in tree.stdout
 
 
+@contextlib.contextmanager
+def side_by_side(tmp_path, *jobs):
+    """Ranks that one shell starts in loops, as `for i in 0 1; do RANK=$i python x.py & done`; yields their pids, a list a job."""
+    program, script, lines = tmp_path / "x.py", tmp_path / "all.sh", []
+    program.write_text("import os, sys, time\nsys.stdout.write(f\"{sys.argv[1]} {os.environ['RANK']} {os.getpid()}\\n\")\n"
+                       "sys.stdout.flush()\ndef wait():\n    time.sleep(1000)\nwait()\n")
+    for number, (world, meet) in enumerate(jobs):
+        for rank in range(world):
+            lines.append(f"RANK={rank} WORLD_SIZE={world} {meet} {sys.executable} {program} {number} &\n")
+    script.write_text("".join(lines) + "read line\nkill $(jobs -p)\nwait\n")
+    with running("bash", script, lines=0) as shell:
+        told = [shell.stdout.readline().decode().split() for _ in lines]
+        pids = [{int(rank): int(pid) for job, rank, pid in told if job == str(number)} for number in range(len(jobs))]
+        try:
+            yield shell.pid, [[p[rank] for rank in sorted(p)] for p in pids]
+        finally:
+            shell.stdin.close()
+            shell.wait(timeout=30)
+
+
+def test_two_jobs_of_one_shell(alula, tmp_path):
+    """Told apart by where their ranks meet: by port, by address, by their number."""
+    with side_by_side(tmp_path, (2, "MASTER_ADDR=127.0.0.1 MASTER_PORT=29601"), (2, "MASTER_ADDR=127.0.0.1 MASTER_PORT=29602"),
+                      (2, "MASTER_ADDR=127.0.0.2 MASTER_PORT=29602"), (3, "MASTER_ADDR=127.0.0.2 MASTER_PORT=29602")) as (shell, jobs):
+        for pids in jobs:
+            for pid in pids:
+                found = json.loads(alula("dump", "--all-ranks", "--json", pid).stdout)
+                assert [(r["rank"], r["pid"]) for r in found["differences"]["ranks"]] == list(enumerate(pids))
+                assert found["differences"]["world_size"] == len(pids) and found["differences"]["missing"] == []
+            assert [p["pid"] for p in json.loads(alula("dump", "--tree", "--json", pids[0]).stdout)["processes"]] == pids
+            refused = alula("attach", "--tree", "--wait", "500ms", "--no-record", "--output-dir", tmp_path, pids[1]).stderr
+            assert refused and all((f"process {pid} " in refused) == (pid in pids) for other in jobs for pid in other)
+        both = alula("dump", "--tree", "--json", shell)
+        assert [p["pid"] for p in json.loads(both.stdout)["processes"]] == sorted(pid for pids in jobs for pid in pids)
+        for got in (alula("dump", "--all-ranks", shell), alula("attach", shell)):
+            assert got.returncode == 2 and f"several jobs run below process {shell}: name a process of one: " in got.stderr
+            assert all((f" {pid} (" in got.stderr) == (pid == pids[0]) for pids in jobs for pid in pids)
+            assert f"{pathlib.Path(sys.executable).name} {tmp_path}"[:30] in got.stderr
+        assert str(tmp_path)[:20] not in alula("dump", "--all-ranks", "--no-cmdline", shell).stderr
+
+
+def test_two_jobs_that_nothing_tells_apart(alula, tmp_path):
+    with side_by_side(tmp_path, (2, ""), (2, "")) as (_, jobs):
+        got = alula("dump", "--all-ranks", "--json", jobs[0][0])
+    found = json.loads(got.stdout)["differences"]
+    assert sorted(r["pid"] for r in found["ranks"]) == sorted(jobs[0] + jobs[1])
+    assert found["summary"][0].startswith("ranks 0, 1 more than once: these are several jobs that are not told apart")
+
+
 def test_ranks_that_a_program_makes_itself(alula, tmp_path):
     """As torch.multiprocessing.spawn: RANK is set from within, which is not to be seen."""
     program = tmp_path / "program.py"

@@ -171,6 +171,18 @@ static void environs(void **state) {
     assert_int_equal(e.local_rank, -1);
     assert_int_equal(e.world_size, -1);
     assert_string_equal(e.visible_devices, "?[2J");
+    ENVIRON("RANK=0\0WORLD_SIZE=2");
+    assert_true(e.meeting == 0);
+    ENVIRON("MASTER_ADDR=10.0.0.1\0MASTER_PORT=29500");
+    uint64_t first = e.meeting;
+    ENVIRON("MASTER_PORT=29500\0RANK=1\0MASTER_ADDR=10.0.0.1");
+    assert_true(first != 0 && e.meeting == first);
+    ENVIRON("MASTER_ADDR=10.0.0.1\0MASTER_PORT=29501");
+    assert_true(e.meeting != first);
+    ENVIRON("MASTER_ADDR=10.0.0.2\0MASTER_PORT=29500");
+    assert_true(e.meeting != first);
+    ENVIRON("MASTER_ADDR=10.0.0.129500"); // not put together from two texts
+    assert_true(e.meeting != first && e.meeting != 0);
     ENVIRON("RANK=8\0WORLD_SIZE=8"); // can't both be
     assert_int_equal(e.rank, 8);
     assert_int_equal(e.world_size, -1);

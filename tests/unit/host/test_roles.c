@@ -216,6 +216,19 @@ static void mpi_and_slurm(void **state) {
     CHECK("ranks that occur twice", twice);
 }
 
+// As above, but it is known where the ranks of each job meet.
+static void two_loops_of_a_shell(void **state) {
+    (void)state;
+    struct al_role_node nodes[4];
+    for (int i = 0; i < 4; i++)
+        nodes[i] = (struct al_role_node){.pid = 300 + i, .ppid = 90, .gpu = true, .devices = 1U << i, .rank = i & 1,
+                                         .local_rank = i & 1, .world_size = 2, .meeting = i < 2 ? 1 : 2, .comm = "python3",
+                                         .exe = "python3", .program = "t.py", .verb = "", .command = "python t.py"};
+    al_roles_assign(nodes, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(nodes[i].job, i < 2 ? 300 : 302);
+}
+
 static void bare(void **state) {
     (void)state;
     const char *t = "python train.py";
@@ -399,6 +412,7 @@ int roles_suite(void) {
         cmocka_unit_test(swift),
         cmocka_unit_test(accelerate_and_deepspeed),
         cmocka_unit_test(mpi_and_slurm),
+        cmocka_unit_test(two_loops_of_a_shell),
         cmocka_unit_test(bare),
         cmocka_unit_test(contexts_in_launchers),
         cmocka_unit_test(engines_and_notebooks),
