@@ -202,7 +202,7 @@ static void read_source(const struct subject *s, struct al_look_tally *t) {
     char line[SOURCE_LINE];
     struct al_look_place *top = al_look_tally_top(t, &in_function);
     if (top && top->leaf && s->stack && source_line(s->who.pid, &top->at, line, sizeof line))
-        al_look_tally_source(t, top, line);
+        al_look_tally_source(t, top, line, s->who.rank >= 0);
 }
 
 // ---- a look ----

@@ -5,6 +5,8 @@
 
 #include "base/str.h"
 
+#define CODE_MAX 1024 // of a source line
+
 // ---- files ----
 
 // Packages whose lines say less than those around them.
@@ -154,8 +156,9 @@ static bool file_is(const char *file, const char *pattern) {
 }
 
 static const struct meaning *meaning_of(const struct al_frame *f) {
+    bool imported = strcmp(f->name, "<module>") == 0; // it does not do yet what the file is there for
     for (size_t i = 0; i < MEANINGS; i++)
-        if ((!meanings[i].names || has_name(meanings[i].names, f->name)) && file_is(f->file, meanings[i].file))
+        if ((meanings[i].names ? has_name(meanings[i].names, f->name) : !imported) && file_is(f->file, meanings[i].file))
             return &meanings[i];
     return NULL;
 }
@@ -207,6 +210,17 @@ static int call_below(const struct al_frame *frames, int count, const struct al_
     return f->line > 0 && f->name == f->line ? f->line - 1 : -1;
 }
 
+// What made the kind, as the line calls it: torch.save, not what that uses in the same file.
+static int outermost_of(const struct al_frame *frames, int at, int end, enum al_look_kind kind) {
+    while (at + 1 < end && strcmp(frames[at + 1].file, frames[at].file) == 0) {
+        const struct meaning *m = meaning_of(&frames[at + 1]);
+        if (!m || m->kind != kind)
+            break;
+        at++;
+    }
+    return at;
+}
+
 static void judge_worker(const struct al_frame *frames, int end, struct al_frames *ret) {
     int fetch = end - 1;
     while (fetch >= 0 && !is_at(&frames[fetch], "torch/utils/data/_utils/fetch.py", "fetch"))
@@ -239,14 +253,42 @@ void al_frames_judge(const struct al_frame *frames, uint32_t count, struct al_fr
         }
     }
     ret->kind = most ? most->kind : AL_LOOK_KIND_OTHER;
+    // Of a forward pass the line is the innermost: that of the module whose own code runs, not of who calls the model.
+    bool inside = ret->kind == AL_LOOK_KIND_FETCH || ret->kind == AL_LOOK_KIND_OTHER || ret->kind == AL_LOOK_KIND_FORWARD;
     if (ret->kind == AL_LOOK_KIND_FETCH && at > 0)
         ret->line = name_inside(frames, at);
     else
-        ret->line = name_outside(frames, at < 0 ? 0 : at, end);
+        ret->line = name_outside(frames, inside ? 0 : at, end);
     ret->name = name_around(frames, end, ret->line);
-    bool inside = ret->kind == AL_LOOK_KIND_FETCH || ret->kind == AL_LOOK_KIND_OTHER;
-    ret->call = (inside || at == ret->line) && ret->line >= 0 ? call_below(frames, end, ret) : at;
+    if (ret->line >= 0 && (inside || at == ret->line))
+        ret->call = ret->kind == AL_LOOK_KIND_FORWARD ? -1 : call_below(frames, end, ret);
+    else if (at >= 0)
+        ret->call = outermost_of(frames, at, ret->line < 0 ? end : ret->line, ret->kind);
     ret->leaf = ret->line == 0;
+}
+
+// A source line without its comment and the text of its strings, but for that of f-strings, which may hold code.
+static void bare_code(const char *source, char *out, size_t size) {
+    size_t n = 0;
+    char quote = '\0';
+    bool formatted = false;
+    for (const char *c = source; *c && n + 1 < size; c++) {
+        if (!quote && *c == '#')
+            break;
+        if (quote && *c == '\\' && c[1]) {
+            c++;
+            continue;
+        }
+        if (!quote && (*c == '"' || *c == '\'')) {
+            quote = *c;
+            formatted = c > source && (strchr("fF", c[-1]) || (strchr("rR", c[-1]) && c - 1 > source && strchr("fF", c[-2])));
+        } else if (*c == quote) {
+            quote = '\0';
+        } else if (!quote || formatted) {
+            out[n++] = *c;
+        }
+    }
+    out[n] = '\0';
 }
 
 const char *al_frames_native_call(const char *source, enum al_look_kind *ret_kind) {
@@ -255,16 +297,19 @@ const char *al_frames_native_call(const char *source, enum al_look_kind *ret_kin
         enum al_look_kind kind;
     } calls[] = {
         {".item(", ".item()", AL_LOOK_KIND_SYNCHRONISE},
-        {".tolist(", ".tolist()", AL_LOOK_KIND_SYNCHRONISE},
         {".cpu(", ".cpu()", AL_LOOK_KIND_SYNCHRONISE},
-        {".nonzero(", ".nonzero()", AL_LOOK_KIND_SYNCHRONISE},
         {".synchronize(", ".synchronize()", AL_LOOK_KIND_SYNCHRONISE},
+        {".tolist(", ".tolist()", AL_LOOK_KIND_OTHER}, // arrays have these too, and take their time on the CPU
+        {".nonzero(", ".nonzero()", AL_LOOK_KIND_OTHER},
         {"scaled_dot_product_attention(", "scaled_dot_product_attention()", AL_LOOK_KIND_ATTENTION},
+        {"os.wait(", "os.wait()", AL_LOOK_KIND_OTHER}, // for a child
         {".wait(", ".wait()", AL_LOOK_KIND_COLLECTIVE},
         {"sleep(", "sleep()", AL_LOOK_KIND_OTHER},
     };
+    char code[CODE_MAX];
+    bare_code(source, code, sizeof code);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (strstr(source, calls[i].text)) {
+        if (strstr(code, calls[i].text)) {
             *ret_kind = calls[i].kind;
             return calls[i].words;
         }

@@ -89,15 +89,17 @@ struct al_look_place *al_look_tally_top(const struct al_look_tally *t, uint32_t 
     return top;
 }
 
-void al_look_tally_source(struct al_look_tally *t, struct al_look_place *place, const char *source) {
+void al_look_tally_source(struct al_look_tally *t, struct al_look_place *place, const char *source, bool ranks) {
     enum al_look_kind kind;
     const char *call = place->leaf ? al_frames_native_call(source, &kind) : NULL;
     if (!call)
         return;
     (void)al_str_copy(place->at.call, sizeof place->at.call, call);
-    if (place->kind != AL_LOOK_KIND_OTHER)
+    if (kind == AL_LOOK_KIND_COLLECTIVE && !ranks) // much else has a wait()
         return;
-    t->kinds[AL_LOOK_KIND_OTHER] -= place->samples;
+    if (kind == AL_LOOK_KIND_OTHER || (place->kind != AL_LOOK_KIND_OTHER && place->kind != AL_LOOK_KIND_FORWARD))
+        return;
+    t->kinds[place->kind] -= place->samples;
     t->kinds[kind] += place->samples;
     place->kind = kind;
 }

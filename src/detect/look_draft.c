@@ -52,6 +52,8 @@ bool al_draft_look(struct al_run *run, struct al_draft *d, const struct al_looks
         return false;
     enum al_look_kind kind = al_looks_kind(t, &share);
     al_draft_message(d, "; %s", words);
+    if (t->elsewhere)
+        number(d, AL_LOOK_COLLECTIVE, t->collective);
     number(d, (enum al_look_metric)(AL_LOOK_OTHER + kind), share);
     if (kind != AL_LOOK_KIND_LOADER)
         number(d, AL_LOOK_LINE, t->line_ratio);
@@ -73,11 +75,37 @@ static void advise_loader(struct al_draft *d, const struct al_looks_told *t)
         al_draft_considered(d, "Slow workers: excluded, they wait for work themselves. ");
         al_draft_advice(d, "The way of a batch to the main process is slow, not its making: prefetch_factor, persistent_workers, "
                            "smaller samples, pin_memory; look at the sampler.");
+    } else if (t->worker && al_frames_owner(t->worker->file) == AL_FRAMES_CORE) {
+        al_draft_advice(d, "No code of yours is what takes long in the workers, but %s: fewer bytes a sample, fewer and larger files; "
+                           "else more DataLoader workers (num_workers, dataloader_num_workers) while cores are free.",
+                        t->worker->function);
     } else if (t->worker) {
         al_look_place_say(t->worker, true, place, sizeof place);
         al_draft_advice(d, "Make %s (%s) cheaper, or do it once ahead of the run (tokenise, decode, cache); else more DataLoader "
                            "workers (num_workers, dataloader_num_workers) while cores are free.", t->worker->function, place);
     }
+}
+
+static void advise_making(struct al_draft *d, const struct al_looks_told *t)
+{
+    if (t->workers)
+        al_draft_advice(d, "The main process does this itself although it has DataLoader workers, which cannot take it (a sampler, "
+                           "or a loader without workers): make it cheaper, or do it once ahead of the run.");
+    else
+        al_draft_advice(d, "Let DataLoader workers do it beside the steps (num_workers, dataloader_num_workers), or once ahead of "
+                           "the run.");
+}
+
+// Which call a line makes natively is read from its source; what it is called on is not known.
+static void consider_native(struct al_draft *d, const struct al_looks_told *t)
+{
+    const char *call = t->line ? t->line->call : "";
+    if (strcmp(call, ".tolist()") == 0 || strcmp(call, ".nonzero()") == 0)
+        al_draft_considered(d, "Of a tensor on the GPU %s waits for the GPU; of one in memory, or an array, it takes the CPU's "
+                               "time. ", call);
+    else if (strcmp(call, ".item()") == 0 || strcmp(call, ".cpu()") == 0)
+        al_draft_considered(d, "That it is the GPU that the line waits for is told by its %s alone: what it computes on the CPU "
+                               "looks the same. ", call);
 }
 
 static bool advise_line(struct al_draft *d, const struct al_looks_told *t)
@@ -86,6 +114,7 @@ static bool advise_line(struct al_draft *d, const struct al_looks_told *t)
     if (!t->line || t->line_ratio < 0.25)
         return false;
     al_look_place_say(t->line, true, place, sizeof place);
+    consider_native(d, t);
     if (t->idle >= 0.5)
         al_draft_advice(d, "The main thread sleeps at %s: see what it waits for there (a lock, the network, another process).", place);
     else
@@ -99,7 +128,7 @@ bool al_draft_look_advice(struct al_draft *d, const struct al_looks_told *t)
     double share;
     switch (al_looks_kind(t, &share)) {
     case AL_LOOK_KIND_LOADER: advise_loader(d, t); return true;
-    case AL_LOOK_KIND_FETCH:
+    case AL_LOOK_KIND_FETCH: advise_making(d, t); return true;
     case AL_LOOK_KIND_PREPROCESS:
         al_draft_advice(d, "Let DataLoader workers do it beside the steps (num_workers, dataloader_num_workers), or once ahead of "
                            "the run.");
@@ -115,6 +144,7 @@ bool al_draft_look_advice(struct al_draft *d, const struct al_looks_told *t)
                            "reach each other (NCCL's transport, NVLink, the network).");
         return true;
     case AL_LOOK_KIND_SYNCHRONISE:
+        consider_native(d, t);
         al_draft_advice(d, "The step waits for the GPU each time: keep losses and metrics on the GPU and read them every n-th step; "
                            "no .item(), .cpu() or printed tensor in the loop.");
         return true;

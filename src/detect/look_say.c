@@ -74,23 +74,21 @@ static void add(struct al_looks_told *t, const struct al_look *l) {
         t->share[kind] += samples * number(l, (enum al_look_metric)(AL_LOOK_OTHER + kind));
 }
 
-// Most wait in collectives, and one does not: it is what they wait for.
-static const struct al_look *elsewhere(const struct al_look *const *looks, uint32_t count) {
-    const struct al_look *found = NULL;
+// At least half wait in collectives, and few do not: those are what they wait for.
+static uint32_t elsewhere(const struct al_look *const *looks, uint32_t count, const struct al_look **ret) {
     uint32_t waiting = 0, others = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (number(looks[i], AL_LOOK_SAMPLES) < AL_LOOKS_LEAST)
             continue;
         double share = number(looks[i], AL_LOOK_COLLECTIVE);
         waiting += share >= 0.5;
-        others += share < 0.25;
-        if (share < 0.25)
-            found = looks[i];
+        if (share < 0.25 && others < AL_LOOKS_SUMMED)
+            ret[others++] = looks[i];
     }
-    return waiting && others == 1 ? found : NULL;
+    return others <= waiting ? others : 0;
 }
 
-void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct al_looks_told *ret) {
+static void add_all(const struct al_look *const *looks, uint32_t count, struct al_looks_told *ret) {
     *ret = (struct al_looks_told){0};
     for (uint32_t i = 0; i < count; i++) {
         ret->problem = *looks[i]->problem ? looks[i]->problem : ret->problem;
@@ -99,8 +97,23 @@ void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct 
     }
     ret->line = most_frequent(looks, count, false, &ret->line_ratio, &ret->function_ratio);
     ret->worker = most_frequent(looks, count, true, &ret->worker_line_ratio, &ret->worker_function_ratio);
-    ret->elsewhere = elsewhere(looks, count);
     divide(ret);
+}
+
+void al_looks_add_up(const struct al_look *const *looks, uint32_t count, struct al_looks_told *ret) {
+    const struct al_look *apart[AL_LOOKS_SUMMED];
+    uint32_t few = elsewhere(looks, count, apart);
+    add_all(looks, count, ret);
+    if (!few)
+        return;
+    const struct al_looks_told all = *ret;
+    add_all(apart, few, ret);
+    ret->collective = (all.share[AL_LOOK_KIND_COLLECTIVE] * all.samples - ret->share[AL_LOOK_KIND_COLLECTIVE] * ret->samples) /
+                      (all.samples - ret->samples);
+    ret->ranks = all.ranks;
+    ret->problem = all.problem;
+    ret->elsewhere = apart[0];
+    ret->apart = few;
 }
 
 void al_looks_sum(const struct al_snapshot *s, const struct al_settings *set, const pid_t *pids, uint32_t count,
@@ -154,12 +167,17 @@ static void percent(double ratio, char *out, size_t size) {
     (void)snprintf(out, size, "%.0f %%", ratio * 100);
 }
 
+// Whether the line is worth its number; else its function is told.
+static bool is_exact(double line, double function, double least) {
+    return line >= least && line >= function / 2;
+}
+
 // "61 % of samples in collate at data.py:88"; false when too few agree.
 static bool say_line(const struct al_look_line *l, double line, double function, double least, char *out, size_t size) {
     char share[16], place[160], name[sizeof l->function];
     if (!l || function < least)
         return false;
-    bool exact = line >= least && line >= function / 2;
+    bool exact = is_exact(line, function, least);
     percent(exact ? line : function, share, sizeof share);
     al_look_place_say(l, exact, place, sizeof place);
     (void)al_str_copy(name, sizeof name, l->function);
@@ -210,41 +228,51 @@ static void say_workers(const struct al_looks_told *t, const struct al_settings 
         (void)snprintf(out + len, size - len, "%s%s, in %u DataLoader worker%s", len ? "; " : "", text, t->workers, plural);
 }
 
-static bool say_elsewhere(const struct al_looks_told *t, const struct al_settings *set, char *out, size_t size) {
-    const struct al_look *l = t->elsewhere;
-    char text[320] = "", who[40];
-    if (!l || !say_line(&l->line, number(l, AL_LOOK_LINE), number(l, AL_LOOK_FUNCTION), set->stacks_share_above, text, sizeof text))
-        return false;
-    say_call(&l->line, text, sizeof text);
-    if (l->rank >= 0)
-        (void)snprintf(who, sizeof who, "rank %d", (int)l->rank);
+void al_looks_say_elsewhere(const struct al_looks_told *t, char *out, size_t size) {
+    if (t->apart > 1)
+        (void)snprintf(out, size, "%u of %u ranks", t->apart, t->ranks);
+    else if (t->elsewhere->rank >= 0)
+        (void)snprintf(out, size, "rank %d", (int)t->elsewhere->rank);
     else
-        (void)snprintf(who, sizeof who, "pid %d", (int)l->pid);
-    (void)snprintf(out, size, "the others wait in collectives for %s: %s", who, text);
-    return true;
+        (void)snprintf(out, size, "pid %d", (int)t->elsewhere->pid);
+}
+
+// Whether at least half of the line's samples must be of that kind, whatever the rest is, or both are so many and so alike
+// that they are the same ones.
+static bool is_of_kind(double kind, double line) {
+    return kind >= 1 - line / 2 - 1e-9 || (kind + line >= 1.1 && kind - line <= 0.05 && line - kind <= 0.05);
 }
 
 void al_looks_say(const struct al_looks_told *t, const struct al_settings *set, char *out, size_t size) {
     double share;
-    char text[320] = "", part[16];
+    char text[320] = "", part[16], rank[40];
+    const char *who = t->apart > 1 ? "their main thread" : t->elsewhere ? "its main thread" : "the main thread";
     enum al_look_kind kind = al_looks_kind(t, &share);
+    size_t len = 0;
     *out = '\0';
     if (!al_looks_enough(t, set))
         return;
     percent(share, part, sizeof part);
-    if (say_elsewhere(t, set, out, size))
-        return;
+    if (t->elsewhere) {
+        al_looks_say_elsewhere(t, rank, sizeof rank);
+        len = (size_t)snprintf(out, size, "the others wait in collectives for %s: ", rank);
+    }
     if (kind == AL_LOOK_KIND_LOADER) {
-        (void)snprintf(out, size, "the main thread waits for its DataLoader in %s of samples", part);
+        (void)snprintf(out + len, size - len, "%s waits for its DataLoader in %s of samples", who, part);
         say_workers(t, set, out, size);
         return;
     }
-    if (!say_line(t->line, t->line_ratio, t->function_ratio, set->stacks_share_above, text, sizeof text))
-        (void)snprintf(text, sizeof text, "%s of samples", part);
-    else
+    bool told = say_line(t->line, t->line_ratio, t->function_ratio, set->stacks_share_above, text, sizeof text);
+    bool exact = told && is_exact(t->line_ratio, t->function_ratio, set->stacks_share_above);
+    if (exact)
         say_call(t->line, text, sizeof text);
-    if (kind == AL_LOOK_KIND_OTHER)
-        (void)snprintf(out, size, "%s", text);
+    if (kind == AL_LOOK_KIND_OTHER && !told)
+        (void)snprintf(out + len, size - len, "no function of %s has %.0f %% of samples", who, 100 * set->stacks_share_above);
+    else if (kind == AL_LOOK_KIND_OTHER)
+        (void)snprintf(out + len, size - len, "%s", text);
+    else if (told && is_of_kind(share, exact ? t->line_ratio : t->function_ratio))
+        (void)snprintf(out + len, size - len, "%s %s: %s", who, al_look_kind_does(kind), text);
     else
-        (void)snprintf(out, size, "the main thread %s: %s", al_look_kind_does(kind), text);
+        (void)snprintf(out + len, size - len, "%s %s in %s of samples%s%s", who, al_look_kind_does(kind), part, told ? "; " : "",
+                       text);
 }

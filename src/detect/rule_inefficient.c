@@ -283,9 +283,15 @@ static void say_cpu(struct al_draft *d, const struct al_jobhost *h)
 static void say_title(struct al_run *run, struct al_draft *d, const struct about *about, bool starved)
 {
     double share;
+    char who[40];
     enum al_look_kind kind = al_looks_kind(&about->look, &share);
     al_draft_title(d, starved ? "starved by input" : "running inefficiently");
-    if (!starved && al_looks_enough(&about->look, run->set) && kind != AL_LOOK_KIND_OTHER && share >= 0.5)
+    if (starved || !al_looks_enough(&about->look, run->set))
+        return;
+    if (about->look.elsewhere) {
+        al_looks_say_elsewhere(&about->look, who, sizeof who);
+        al_draft_title(d, ": the others wait for %s", who);
+    } else if (kind != AL_LOOK_KIND_OTHER && share >= 0.5)
         al_draft_title(d, ": the main thread %s", al_look_kind_does(kind));
 }
 

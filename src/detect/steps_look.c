@@ -53,10 +53,13 @@ void al_steps_look(const struct al_settings *set, const struct al_steps_view *v,
         return;
     enum al_look_kind kind = al_looks_kind(&told, &share);
     al_looks_say(&told, set, words, sizeof words);
-    if (!*words || !(kinds_of(ret->rule) & (1u << kind)))
+    uint32_t seen = 1u << kind | (told.elsewhere ? KIND(COLLECTIVE) : 0);
+    if (!*words || !(kinds_of(ret->rule) & seen))
         return;
     size_t len = strlen(f->message);
     (void)snprintf(f->message + len, sizeof f->message - len, "; %s", words);
+    if (told.elsewhere)
+        al_steps_number(ret, al_look_metric_table[AL_LOOK_COLLECTIVE].name, told.collective, AL_UNIT_RATIO, "stacks");
     al_steps_number(ret, al_look_metric_table[AL_LOOK_OTHER + (int)kind].name, share, AL_UNIT_RATIO, "stacks");
     if (kind == AL_LOOK_KIND_LOADER && told.worker_samples)
         al_steps_number(ret, al_look_metric_table[AL_LOOK_WORKER_LINE].name, told.worker_line_ratio, AL_UNIT_RATIO, "stacks");
@@ -91,12 +94,13 @@ bool al_steps_wants_look(const struct al_settings *set, const struct al_steps_vi
 void al_steps_say_preprocessing(const struct al_steps_view *v, double marked, char *out, size_t size) {
     struct al_looks_told told;
     size_t len = strlen(out);
-    if (!sum(v, &told) || told.samples < AL_LOOKS_LEAST)
+    if (!sum(v, &told) || told.samples < AL_LOOKS_LEAST || told.elsewhere) // the marks are of all ranks, not of one
         return;
-    double loader = told.share[AL_LOOK_KIND_LOADER] + told.share[AL_LOOK_KIND_FETCH] + told.share[AL_LOOK_KIND_PREPROCESS];
+    double own = told.share[AL_LOOK_KIND_PREPROCESS], loader = told.share[AL_LOOK_KIND_LOADER] + told.share[AL_LOOK_KIND_FETCH] + own;
+    const char *where = loader <= own ? "tokenising or collating"
+                        : own > 0     ? "at its loader (_next_data), tokenising or collating" : "at its loader (_next_data)";
     if (loader >= LOADER_LEAST && loader > LOADER_MORE * marked)
-        (void)snprintf(out + len, size - len, "; yet %s of samples have the main thread at its loader (_next_data), while by the "
-                       "marks %s of step time waits for data: making batches takes the time (preprocessing: collating, "
-                       "tokenising, copying), not loading them",
-                       al_say_percent(loader).s, al_say_percent(marked).s);
+        (void)snprintf(out + len, size - len, "; yet %s of samples have the main thread %s, while by the marks %s of step time waits "
+                       "for data: making batches takes the time (preprocessing: collating, tokenising, copying), not loading them",
+                       al_say_percent(loader).s, where, al_say_percent(marked).s);
 }

@@ -145,6 +145,10 @@ LOOP = """\
 import io, sys, time
 import torch
 x, large, heads = torch.randn(1000), torch.zeros(1 << 20), torch.randn(1, 4, 256, 64)
+class Attention(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)  # a module's own
+model = torch.nn.Sequential(Attention())
 print(flush=True)
 total = 0.0
 while True:
@@ -154,22 +158,30 @@ while True:
         torch.save(large, io.BytesIO())  # keeps it
     elif sys.argv[1] == "attention":
         torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)  # attends
+    elif sys.argv[1] == "module":
+        model(heads)
+    elif sys.argv[1] == "comment":
+        sorted(range(10000), key=str)  # not the .item() of a tensor
     else:
         total = sum(i for i in range(1000))  # own work
 """
 
 
 @pytest.mark.parametrize("what, comment, call, kind, advice", [
-    ("item", "reads it", ".item()", "synchronise", "every n-th step"),
-    ("save", "keeps it", "_save", "save", "Save less often"),
-    ("attention", "attends", "scaled_dot_product_attention()", "attention", "FlashAttention may be off or the shapes unsuitable"),
-    ("own", "own work", None, "other", "out of the loop"),
+    ("item", "reads it", "in <module>, calling .item()", "synchronise", "every n-th step"),
+    ("save", "keeps it", "in <module>, calling save", "save", "Save less often"),
+    ("attention", "attends", "in <module>, calling scaled_dot_product_attention()", "attention",
+     "FlashAttention may be off or the shapes unsuitable"),
+    ("module", "a module's own", "in forward, calling scaled_dot_product_attention()", "attention", "FlashAttention may be off"),
+    ("comment", "not the .item()", "in <module>", "other", "out of the loop"),
+    ("own", "own work", "in <module>", "other", "out of the loop"),
 ])
 def test_loops(alula_bin, standin, tmp_path, what, comment, call, kind, advice):
     with running(tmp_path, LOOP, what) as job, watching(alula_bin, standin, tmp_path, [job.pid]) as lines:
         found = finding_that(lines, "samples in")
-    assert f"in <module> at job.py:{line_of(LOOP, comment)}" in found["message"]
-    assert call is None or f"calling {call}" in found["message"]
+    function, _, native = call.partition(",")
+    assert f"{function} at job.py:{line_of(LOOP, comment)}{native and ','}{native}" in found["message"]
+    assert native or "calling" not in found["message"]
     assert evidence(found)[f"stack_{kind}_ratio"] >= 0.5 and advice in found["advice"]
 
 
@@ -234,6 +246,34 @@ def test_the_rank_that_a_job_waits_for(alula_bin, standin, tmp_path):
             os.kill(pid, 9)
         launcher.wait()
     assert f"in <module> at ranks.py:{line_of(RANKS, 'the slow one')}, calling sleep()" in found["message"]
+    assert found["title"] == "running inefficiently: the others wait for rank 1"
+    assert f"sleeps at ranks.py:{line_of(RANKS, 'the slow one')}" in found["advice"]
+
+
+def test_the_data_that_one_rank_waits_for(alula_bin, standin, tmp_path):
+    """One rank's loader starves the whole job: the line of its workers, not of those that wait in collectives."""
+    program = LOADER.replace("import sys, time", "import os, sys, time\nimport torch.distributed as dist").replace(
+        "work(0.1)  # the data set is slow", 'work(0.1 if os.environ["RANK"] == "1" else 0)  # the data set is slow').replace(
+        "    weight +=", "    dist.all_reduce(weight)\n    weight +=").replace(
+        "weight = torch", 'dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=int(os.environ["RANK"]), '
+        "world_size=2)\nweight = torch")
+    (tmp_path / "ranks.py").write_text(program)
+    (tmp_path / "launcher.py").write_text(LAUNCHER)
+    launcher = subprocess.Popen([sys.executable, str(tmp_path / "launcher.py"), str(tmp_path / "ranks.py"), "2", "getitem",
+                                 str(tmp_path / "meet")], stdout=subprocess.PIPE, encoding="utf-8")
+    pids = [int(pid) for pid in launcher.stdout.readline().split()]
+    try:
+        assert launcher.stdout.readline() and launcher.stdout.readline()  # both have met
+        with watching(alula_bin, standin, tmp_path, pids) as lines:
+            found = finding_that(lines, "GPUs 0,1 of one job", "the others wait in collectives for rank 1: its main thread waits for its "
+                                 "DataLoader", "in 2 DataLoader workers")
+    finally:
+        for pid in pids:
+            os.kill(pid, 9)
+        launcher.wait()
+    assert found["title"] == "starved by input" and "Make __getitem__ (ranks.py" in found["advice"]
+    assert f"samples in __getitem__ at ranks.py:{line_of(program, 'the data set is slow')}, calling work" in found["message"]
+    assert evidence(found)["stack_collective_ratio"] >= 0.5 and evidence(found)["stack_loader_ratio"] >= 0.5
 
 
 def threads_of(pid):

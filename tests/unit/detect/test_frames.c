@@ -27,7 +27,7 @@ struct stack {
 
 static const struct stack stacks[] = {
     // the main thread at its DataLoader
-    {AL_LOOK_KIND_LOADER, "main", "_try_get_data", .frames = {{STD "selectors.py", "select"}, {STD "multiprocessing/connection.py", "wait"},
+    {AL_LOOK_KIND_LOADER, "main", "_next_data", .frames = {{STD "selectors.py", "select"}, {STD "multiprocessing/connection.py", "wait"},
         {STD "multiprocessing/queues.py", "get"}, {LOADER, "_try_get_data"}, {LOADER, "_get_data"}, {LOADER, "_next_data"},
         {LOADER, "__next__"}, {SITE "accelerate/data_loader.py", "__iter__"}, {USER "train.py", "main"}}},
     {AL_LOOK_KIND_LOADER, "_inner_training_loop", "_next_data", .frames = {{LOADER, "_next_data"}, {LOADER, "__next__"},
@@ -67,16 +67,26 @@ static const struct stack stacks[] = {
         {USER "train.py", "step"}}},
     {AL_LOOK_KIND_OTHER, "step", NULL, .leaf = true, .frames = {{USER "train.py", "step"}, {USER "train.py", "main"}}},
     // the rest of a job's life
-    {AL_LOOK_KIND_SAVE, "keep", "_save", .frames = {{SITE "torch/serialization.py", "_save"}, {SITE "torch/serialization.py", "save"},
+    {AL_LOOK_KIND_SAVE, "keep", "save", .frames = {{SITE "torch/serialization.py", "_save"}, {SITE "torch/serialization.py", "save"},
         {USER "train.py", "keep"}}},
-    {AL_LOOK_KIND_LOG, "main", "emit", .frames = {{STD "logging/__init__.py", "emit"}, {STD "logging/__init__.py", "info"},
+    {AL_LOOK_KIND_LOG, "main", "info", .frames = {{STD "logging/__init__.py", "emit"}, {STD "logging/__init__.py", "info"},
         {USER "train.py", "main"}}},
     {AL_LOOK_KIND_COMPILE, "main", "_compile", .frames = {{SITE "sympy/core/basic.py", "subs"},
         {SITE "torch/_inductor/graph.py", "run"}, {SITE "torch/_dynamo/convert_frame.py", "_compile"},
         {SITE "torch/_dynamo/eval_frame.py", "_fn"}, {USER "train.py", "main"}}},
+    {AL_LOOK_KIND_LOAD, "main", "_find_and_load", .frames = {{SITE "torch/_dynamo/convert_frame.py", "<module>"},
+        {"<frozen importlib._bootstrap>", "_call_with_frames_removed"}, {"<frozen importlib._bootstrap>", "_find_and_load"},
+        {SITE "torch/nn/parallel/distributed.py", "__init__"}, {USER "train.py", "main"}}},
     {AL_LOOK_KIND_LOAD, "_load_pretrained_model", "load_file", .frames = {{SITE "safetensors/torch.py", "load_file"},
         {SITE "transformers/modeling_utils.py", "_load_pretrained_model"}, {SITE "transformers/modeling_utils.py", "from_pretrained"},
         {USER "train.py", "main"}}},
+    // of a forward pass the module whose own code runs, not who calls the model
+    {AL_LOOK_KIND_FORWARD, "attend", NULL, .leaf = true, .frames = {{USER "model.py", "attend"}, {USER "model.py", "forward"},
+        {SITE "torch/nn/modules/module.py", "_call_impl"}, {SITE "torch/nn/modules/module.py", "_wrapped_call_impl"},
+        {USER "train.py", "step"}}},
+    {AL_LOOK_KIND_FORWARD, "mlp", NULL, .frames = {{SITE "torch/nn/modules/linear.py", "forward"},
+        {SITE "torch/nn/modules/module.py", "_call_impl"}, {USER "model.py", "mlp"},
+        {SITE "torch/nn/modules/module.py", "_call_impl"}, {USER "train.py", "step"}}},
     {AL_LOOK_KIND_BACKWARD, "step", "_engine_run_backward", .frames = {{SITE "torch/autograd/graph.py", "_engine_run_backward"},
         {SITE "torch/autograd/__init__.py", "backward"}, {SITE "torch/_tensor.py", "backward"}, {USER "train.py", "step"}}},
     {AL_LOOK_KIND_OPTIMIZER, "step", "_multi_tensor_adamw", .frames = {{SITE "torch/optim/adamw.py", "_multi_tensor_adamw"},
@@ -159,6 +169,27 @@ static void test_native_calls_by_the_source_line(void **unused)
     assert_string_equal(al_frames_native_call("y = F.scaled_dot_product_attention(q, k, v)", &kind), "scaled_dot_product_attention()");
     assert_int_equal(kind, AL_LOOK_KIND_ATTENTION);
     assert_null(al_frames_native_call("for key, value in row.items():", &kind));
+    // arrays have these too, and a child is no rank
+    assert_string_equal(al_frames_native_call("ids = batch.tolist()", &kind), ".tolist()");
+    assert_int_equal(kind, AL_LOOK_KIND_OTHER);
+    assert_string_equal(al_frames_native_call("pid, status = os.wait()", &kind), "os.wait()");
+    assert_int_equal(kind, AL_LOOK_KIND_OTHER);
+}
+
+// What a comment or a text says is not called; what an f-string holds is.
+static void test_comments_and_strings_of_a_source_line(void **unused)
+{
+    (void)unused;
+    enum al_look_kind kind;
+    assert_null(al_frames_native_call("loss.backward()  # no .item() here", &kind));
+    assert_null(al_frames_native_call("words.append('.item()' + \"a\\\"b.cpu()\" + rb'.wait(')", &kind));
+    assert_null(al_frames_native_call("\"\"\"why .item() waits\"\"\"", &kind));
+    assert_string_equal(al_frames_native_call("print('# of steps', loss.item())", &kind), ".item()");
+    assert_string_equal(al_frames_native_call("print(f'#{step}: {loss.item():.3f}')", &kind), ".item()");
+    assert_string_equal(al_frames_native_call("print(fR\"{x.cpu()}\")", &kind), ".cpu()");
+    assert_null(al_frames_native_call("", &kind));
+    assert_null(al_frames_native_call("'", &kind));
+    assert_null(al_frames_native_call("'\\", &kind));
 }
 
 int frames_suite(void)
@@ -168,6 +199,7 @@ int frames_suite(void)
         cmocka_unit_test(test_no_frames_and_odd_ones),
         cmocka_unit_test(test_whose_file_it_is),
         cmocka_unit_test(test_native_calls_by_the_source_line),
+        cmocka_unit_test(test_comments_and_strings_of_a_source_line),
     };
     return cmocka_run_group_tests_name("frames", tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static void test_nothing_is_named_on_which_few_agree(void **unused)
         add(&own, (const struct al_frame[]){{"/home/u/train.py", name, i}}, 1, 1);
     }
     look_at(&w, 1000, &own, &theirs, 0);
-    assert_string_equal(say(&w, 1000, 1), "100 % of samples");
+    assert_string_equal(say(&w, 1000, 1), "no function of the main thread has 25 % of samples");
     al_look_tally_done(&own);
     waits_for_workers(&own, 9); // too few
     look_at(&w, 1000, &own, &theirs, 0);
@@ -129,9 +129,68 @@ static void test_a_source_line_tells_the_native_call(void **unused)
     world_make(&w, 1);
     add(&own, (const struct al_frame[]){{"/home/u/train.py", "step", 77}}, 1, 20);
     add(&own, (const struct al_frame[]){{"/home/u/train.py", "step", 78}}, 1, 10);
-    al_look_tally_source(&own, al_look_tally_top(&own, &in_function), "    total += loss.item()\n");
+    al_look_tally_source(&own, al_look_tally_top(&own, &in_function), "    total += loss.item()\n", false);
     look_at(&w, 1000, &own, &none, 0);
     assert_string_equal(say(&w, 1000, 1), "the main thread waits for the GPU: 67 % of samples in step at train.py:77, calling .item()");
+    al_look_tally_done(&own);
+    world_free(&w);
+}
+
+static void test_a_source_line_of_a_module(void **unused)
+{
+    (void)unused;
+    static const struct al_frame module[] = {{"/home/u/model.py", "forward", 20},
+                                             {"/x/site-packages/torch/nn/modules/module.py", "_call_impl", 5},
+                                             {"/home/u/train.py", "step", 3}};
+    static const struct {
+        const char *source;
+        bool ranks;
+        enum al_look_kind kind;
+        const char *words;
+    } rows[] = {
+        {"y = F.scaled_dot_product_attention(q, k, v)", false, AL_LOOK_KIND_ATTENTION,
+         "the main thread is in attention: 100 % of samples in forward at model.py:20, calling scaled_dot_product_attention()"},
+        {"if mask.sum().item():", false, AL_LOOK_KIND_SYNCHRONISE,
+         "the main thread waits for the GPU: 100 % of samples in forward at model.py:20, calling .item()"},
+        {"y = x.tolist()", false, AL_LOOK_KIND_FORWARD,
+         "the main thread is in the forward pass: 100 % of samples in forward at model.py:20, calling .tolist()"},
+        {"handle.wait()", true, AL_LOOK_KIND_COLLECTIVE,
+         "the main thread is in collectives: 100 % of samples in forward at model.py:20, calling .wait()"},
+        {"handle.wait()", false, AL_LOOK_KIND_FORWARD, // who is alone waits for something else
+         "the main thread is in the forward pass: 100 % of samples in forward at model.py:20, calling .wait()"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world w;
+        struct al_look_tally own = {0}, none = {0};
+        uint32_t in_function;
+        world_make(&w, 1);
+        add(&own, module, 3, 20);
+        al_look_tally_source(&own, al_look_tally_top(&own, &in_function), rows[i].source, rows[i].ranks);
+        assert_int_equal(own.kinds[rows[i].kind], 20);
+        look_at(&w, 1000, &own, &none, 0);
+        assert_string_equal(say(&w, 1000, 1), rows[i].words);
+        al_look_tally_done(&own);
+        world_free(&w);
+    }
+}
+
+// A line is told as of a kind only where most of its samples must be.
+static void test_a_line_of_another_kind(void **unused)
+{
+    (void)unused;
+    struct world w;
+    struct al_look_tally own = {0}, none = {0};
+    world_make(&w, 1);
+    for (int i = 0; i < 10; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "layer%d", i);
+        add(&own, (const struct al_frame[]){{"/home/u/model.py", name, 20}, {"/x/site-packages/torch/nn/modules/module.py",
+                                            "_call_impl", 5}, {"/home/u/train.py", "step", 3}}, 3, 6);
+    }
+    add(&own, (const struct al_frame[]){{"/home/u/text.py", "prepare", 9}}, 1, 40);
+    look_at(&w, 1000, &own, &none, 0);
+    assert_string_equal(say(&w, 1000, 1), "the main thread is in the forward pass in 60 % of samples; 40 % of samples in prepare at "
+                                          "text.py:9");
     al_look_tally_done(&own);
     world_free(&w);
 }
@@ -187,10 +246,26 @@ static void test_the_rank_that_others_wait_for(void **unused)
     look_at(&w, 1002, &waits, &none, 0)->rank = 2;
     assert_string_equal(say(&w, 1000, 3), "the others wait in collectives for rank 1: 100 % of samples in step at train.py:44, calling "
                                           "shuffle");
+    // its own loader's workers
+    al_look_tally_done(&slow);
+    waits_for_workers(&slow, 30);
+    collates(&none, 88, 60);
+    look_at(&w, 1001, &slow, &none, 2);
+    al_look_tally_done(&none);
+    assert_string_equal(say(&w, 1000, 3), "the others wait in collectives for rank 1: its main thread waits for its DataLoader in 100 "
+                                          "% of samples; 100 % of samples in collate_fn at data.py:88, in 2 DataLoader workers");
     // all of them there, or only one seen: nobody is to blame
     look_at(&w, 1001, &waits, &none, 0);
     assert_has(say(&w, 1000, 3), "the main thread is in collectives: 100 % of samples in step at train.py:31, calling all_reduce");
     assert_has(say(&w, 1000, 1), "the main thread is in collectives");
+    // few of many; but where most are elsewhere, it is they whom the summary is about
+    al_look_tally_done(&slow);
+    in_frames(&slow, "/usr/lib/python3.11/random.py", "shuffle", 44);
+    look_at(&w, 1003, &slow, &none, 0)->rank = 3;
+    look_at(&w, 1001, &slow, &none, 0);
+    assert_has(say(&w, 1000, 4), "the others wait in collectives for 2 of 4 ranks: 100 % of samples in step at train.py:44");
+    look_at(&w, 1000, &slow, &none, 0);
+    assert_string_equal(say(&w, 1000, 4), "75 % of samples in step at train.py:44, calling shuffle");
     al_look_tally_done(&waits);
     al_look_tally_done(&slow);
     world_free(&w);
@@ -276,6 +351,66 @@ static void test_kinds_have_their_own_advice(void **unused)
     }
 }
 
+// One cause, whichever of the two ranks has a sample more: the data of the one that the other waits for.
+static void test_a_rank_without_data_starves_its_job(void **unused)
+{
+    (void)unused;
+    struct world w;
+    struct al_look_tally waits = {0}, slow = {0}, theirs = {0}, none = {0};
+    world_make(&w, 2);
+    world_job(&w, 2);
+    for (uint32_t g = 0; g < 2; g++)
+        world_gpu(&w, g, AL_GPU_UTIL_MEAN, 0.05);
+    in_frames(&waits, "/x/site-packages/torch/distributed/distributed_c10d.py", "all_reduce", 31);
+    waits_for_workers(&slow, 29);
+    collates(&theirs, 88, 60);
+    for (int tick = 0; tick < 10; tick++) {
+        look_at(&w, 1000, &waits, &none, 0)->rank = 0;
+        look_at(&w, 1001, &slow, &theirs, 2)->rank = 1;
+        world_tick(&w);
+    }
+    const struct al_finding *f = world_open(&w, "starved");
+    assert_non_null(f);
+    assert_has(f->message, "the others wait in collectives for rank 1: its main thread waits for its DataLoader");
+    assert_has(f->advice, "Make collate_fn (data.py:88) cheaper");
+    assert_true(evidence(f, "stack_collective_ratio") == 1 && evidence(f, "stack_loader_ratio") == 1);
+    al_look_tally_done(&waits);
+    al_look_tally_done(&slow);
+    al_look_tally_done(&theirs);
+    world_free(&w);
+}
+
+// Workers do not take what the main process does beside them, and nobody makes torch's own functions cheaper.
+static void test_advice_that_can_be_followed(void **unused)
+{
+    (void)unused;
+    struct world w;
+    struct al_look_tally own = {0}, theirs = {0};
+    world_make(&w, 1);
+    world_job(&w, 1);
+    idle(&w);
+    add(&own, (const struct al_frame[]){{"/home/u/sampler.py", "__iter__", 9},
+                                        {"/x/site-packages/torch/utils/data/dataloader.py", "_next_index", 5},
+                                        {"/home/u/train.py", "step", 31}}, 3, 20);
+    has_nothing_to_do(&theirs, 40);
+    for (int tick = 0; tick < 8; tick++) {
+        look_at(&w, 1000, &own, &theirs, 2);
+        world_tick(&w);
+    }
+    assert_has(world_open(&w, "starved")->advice, "although it has DataLoader workers, which cannot take it (a sampler");
+    al_look_tally_done(&own);
+    al_look_tally_done(&theirs);
+    waits_for_workers(&own, 20);
+    add(&theirs, (const struct al_frame[]){{"/x/site-packages/torch/utils/data/_utils/collate.py", "default_collate", 401}, FETCH,
+                                           WORKER}, 3, 40);
+    look_at(&w, 1000, &own, &theirs, 2);
+    world_tick(&w);
+    assert_has(world_open(&w, "starved")->advice, "No code of yours is what takes long in the workers, but default_collate");
+    al_look_tally_done(&own);
+    al_look_tally_done(&theirs);
+    world_free(&w);
+}
+
 static void test_what_could_not_be_read_is_said(void **unused)
 {
     (void)unused;
@@ -315,11 +450,15 @@ int look_suite(void)
         cmocka_unit_test(test_workers_in_their_collator),
         cmocka_unit_test(test_nothing_is_named_on_which_few_agree),
         cmocka_unit_test(test_a_source_line_tells_the_native_call),
+        cmocka_unit_test(test_a_source_line_of_a_module),
+        cmocka_unit_test(test_a_line_of_another_kind),
         cmocka_unit_test(test_what_moved_counts_without_a_line),
         cmocka_unit_test(test_ranks_together),
         cmocka_unit_test(test_the_rank_that_others_wait_for),
         cmocka_unit_test(test_an_idle_gpu_asks_and_is_told),
         cmocka_unit_test(test_kinds_have_their_own_advice),
+        cmocka_unit_test(test_a_rank_without_data_starves_its_job),
+        cmocka_unit_test(test_advice_that_can_be_followed),
         cmocka_unit_test(test_what_could_not_be_read_is_said),
         cmocka_unit_test(test_it_can_be_turned_off),
     };
