@@ -97,7 +97,7 @@ def test_interpreter_table():
     table = hook[hook.index("FUNCTIONS = ("):hook.index("OBJECTS = (")]
     assert functions == re.findall(r'"(\w+)"', table) and len(functions) > 8
     objects = re.findall(r"X\((\w+)\)", header[header.index("define AL_PYTHON_OBJECTS"):header.index("struct al_python {")])
-    python = re.sub(r"\s+", " ", hook[hook.index("OBJECTS = ("):hook.index("class _Python")])
+    python = re.sub(r"\s+", " ", hook[hook.index("OBJECTS = ("):hook.index("# Structs")])
     names = {"None": "none", "True": "yes", "False": "no", "Exception": "exception"}
     given = re.search(r"\((.*)\)", python).group(1).split(", ")
     given = [names.get(g, re.sub(r'sys.intern\("_?(\w+)"\)', r"name_\1", g)) for g in given]

@@ -16,13 +16,8 @@ OBJECTS = (None, True, False, list, tuple, dict, Exception, sys.intern("shape"),
            sys.intern("_initialized"), sys.intern("input_ids"))
 
 
-class _Python(ctypes.Structure):
-    _fields_ = [("bytes", ctypes.c_size_t), ("functions", ctypes.c_void_p * len(FUNCTIONS)),
-                ("objects", ctypes.c_void_p * len(OBJECTS))]
-
-
-class _MethodDef(ctypes.Structure):  # CPython's PyMethodDef
-    _fields_ = [("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+# Structs are read and written as words: the first ctypes.Structure of a process has Python 3.14 import modules.
+METHOD_DEF = 4  # words of CPython's PyMethodDef: name, function, flags, doc
 
 
 def _methods(lib):
@@ -30,19 +25,18 @@ def _methods(lib):
     if sys.implementation.name != "cpython":
         raise OSError("no CPython")
     api = ctypes.pythonapi
-    python = _Python(ctypes.sizeof(_Python))
-    for i, name in enumerate(FUNCTIONS):
-        python.functions[i] = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
-    for i, value in enumerate(OBJECTS):
-        python.objects[i] = id(value)
-    lib.alula_probe_python.restype = ctypes.POINTER(_MethodDef)
-    table = lib.alula_probe_python(ctypes.byref(python))
+    words = [ctypes.cast(getattr(api, name), ctypes.c_void_p).value for name in FUNCTIONS] + [id(value) for value in OBJECTS]
+    python = (ctypes.c_size_t * (1 + len(words)))(0, *words)  # struct al_python of src/probe/python.h
+    python[0] = ctypes.sizeof(python)
+    lib.alula_probe_python.restype = ctypes.POINTER(ctypes.c_size_t)
+    table = lib.alula_probe_python(python)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         ("PyCFunction_NewEx", api))
     methods, i = {}, 0
-    while table and table[i].name:
-        methods[table[i].name.decode()] = make(ctypes.addressof(table[i]), None, None)
-        i += 1
+    start = ctypes.cast(table, ctypes.c_void_p).value
+    while table and table[i]:
+        methods[ctypes.string_at(table[i]).decode()] = make(start + i * ctypes.sizeof(ctypes.c_size_t), None, None)
+        i += METHOD_DEF
     if not methods:
         raise OSError("another version of the probe")
     return methods
