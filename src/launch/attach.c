@@ -83,7 +83,8 @@ int al_attach_listen(struct al_attach *a, const struct al_link *link) {
         return AL_E_TOOBIG;
     memcpy(address.sun_path, a->control, strlen(a->control) + 1);
     a->control_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (a->control_fd < 0 || bind(a->control_fd, (const struct sockaddr *)&address, sizeof address) || listen(a->control_fd, 128))
+    if (a->control_fd < 0 || bind(a->control_fd, (const struct sockaddr *)&address, sizeof address) ||
+        listen(a->control_fd, AL_ATTACH_MOST)) // with a time limit of the job's own, connecting does not wait for room
         return AL_E_IO;
     return 0;
 }
@@ -130,10 +131,12 @@ static void accept_all(struct al_attach *a) {
         for (uint32_t i = 0; i < a->count && !found; i++)
             if (a->processes[i].pid == who.pid && a->processes[i].state == AL_ATTACH_ASKED && a->processes[i].fd < 0)
                 found = &a->processes[i];
-        if (found)
+        if (found) {
             found->fd = fd;
-        else
+            found->heard = true;
+        } else {
             (void)close(fd);
+        }
     }
 }
 
@@ -184,14 +187,25 @@ uint32_t al_attach_count(const struct al_attach *a, enum al_attach_state state) 
     return count;
 }
 
+void al_attach_give_up(struct al_attach *a) {
+    for (uint32_t i = 0; i < a->count; i++) {
+        struct al_attach_process *p = &a->processes[i];
+        if (p->state != AL_ATTACH_ASKED)
+            continue;
+        refuse(p, AL_E_TIMEOUT, NULL);
+        if (p->fd >= 0)
+            (void)close(p->fd);
+        p->fd = -1;
+    }
+}
+
 void al_attach_leave(struct al_attach *a) {
+    al_attach_give_up(a);
     for (uint32_t i = 0; i < a->count; i++) {
         struct al_attach_process *p = &a->processes[i];
         if (p->state == AL_ATTACH_THERE) {
             (void)send(p->fd, "leave\n", 6, MSG_DONTWAIT | MSG_NOSIGNAL);
             p->state = AL_ATTACH_LEAVING;
-        } else if (p->state == AL_ATTACH_ASKED) {
-            refuse(p, AL_E_TIMEOUT, NULL);
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bringing the start hook into running processes, and taking it out again.
 //
-// Each is given a line that makes it connect to a second socket in the link's folder. It says there that the hook is in
-// place, and waits: a word, or the end of that connection by whatever cause, makes it take everything out again; when
+// Each is given a line that makes it connect to a second socket in the link's folder, so that alula knows of it, and then
+// load the hook, which it reads as one file. It says when the hook is in place, and waits: a word, or the end of that connection by whatever cause, makes it take everything out again; when
 // the connection ends the ring is given back. A process that
 // comes to run its line only after alula has given up finds no socket and does nothing.
 #ifndef AL_LAUNCH_ATTACH_H
@@ -30,6 +30,7 @@ struct al_attach_process {
     pid_t pid;
     enum al_attach_state state;
     int fd; // its connection; -1
+    bool heard; // it has connected: its line was run
     int error; // REFUSED: al_error
     struct al_inject how;
     char why[AL_INJECT_WHY];
@@ -40,12 +41,13 @@ struct al_attach {
     struct al_attach_process *processes; // AL_ATTACH_MOST
     uint32_t count;
     // Where they are, the same for all:
-    bool foreign;     // in another root or of another user: it gets copies of hook and probe
+    bool foreign;     // in another root or of another user: it gets a copy of the probe
     uid_t uid;
     gid_t gid;
     char root[32];    // "/proc/77/root"; "" when it is ours
     int control_fd;
     char control[116];
+    size_t script_size; // bytes of the script that each is given
 };
 
 int al_attach_init(struct al_attach *a);
@@ -60,6 +62,9 @@ uint32_t al_attach_poll(const struct al_attach *a, struct pollfd *ret); // at mo
 // Takes what they say.
 void al_attach_hear(struct al_attach *a);
 uint32_t al_attach_count(const struct al_attach *a, enum al_attach_state state);
+// Those that have not said that they are there are refused, with AL_E_TIMEOUT. One may still come, finds nobody, and takes out
+// what it has loaded.
+void al_attach_give_up(struct al_attach *a);
 // Gives up those that have not answered, and tells those that are there to leave. Those that leave need
 // al_attach_hear for their word.
 void al_attach_leave(struct al_attach *a);

@@ -6,6 +6,8 @@
 #include "base/buf.h"
 #include "launch/attach.h"
 
+#define AL_ATTACH_PROBE "libalula-probe.so" // its copy in the link's folder
+
 struct al_place {
     bool foreign; // another root than alula's, or another user
     uid_t uid;
@@ -18,8 +20,10 @@ struct al_place {
 
 int al_attach_find_place(pid_t pid, struct al_place *ret);
 bool al_attach_same_place(const struct al_place *a, const struct al_place *b);
-// What is brought into the interpreter.
-void al_attach_line(const struct al_attach *a, const struct al_link *link, struct al_buf *b);
 int al_attach_listen(struct al_attach *a, const struct al_link *link);
+
+// attach_script.c. The line and the script that it runs into the link's folder; sets script_size, which the line holds.
+int al_attach_put_scripts(struct al_attach *a, const struct al_link *link, const char *hook, const char *probe);
+void al_attach_line(const struct al_attach *a, const struct al_link *link, struct al_buf *b);
 
 #endif

@@ -11,7 +11,6 @@
 
 #include "base/err.h"
 #include "base/fs.h"
-#include "base/str.h"
 
 #define DEPTH 3
 #define NAMES_MOST 512
@@ -70,29 +69,6 @@ int al_folder_copy(int dir_fd, const char *name, const char *from, mode_t mode) 
         return result;
     result = al_folder_write(dir_fd, name, bytes, length, mode);
     free(bytes);
-    return result;
-}
-
-int al_folder_copy_all(int dir_fd, const char *name, const char *from, const char *ending) {
-    if (mkdirat(dir_fd, name, 0700))
-        return AL_E_IO;
-    int to = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), result = to < 0 ? AL_E_IO : 0;
-    DIR *d = opendir(from);
-    struct dirent *e;
-    if (!d && !result)
-        result = AL_E_NOENT;
-    while (!result && (e = readdir(d))) {
-        char path[4096];
-        if (!al_str_ends(e->d_name, ending))
-            continue;
-        result = snprintf(path, sizeof path, "%s/%s", from, e->d_name) < (int)sizeof path
-                     ? al_folder_copy(to, e->d_name, path, 0600)
-                     : AL_E_TOOBIG;
-    }
-    if (d)
-        (void)closedir(d);
-    if (to >= 0)
-        (void)close(to);
     return result;
 }
 

@@ -11,8 +11,6 @@ void al_folder_clear(int dir_fd);
 // Makes the file `name` in it. AL_E_IO (errno), AL_E_NOENT.
 int al_folder_write(int dir_fd, const char *name, const char *bytes, size_t length, mode_t mode);
 int al_folder_copy(int dir_fd, const char *name, const char *from, mode_t mode);
-// The files of the folder `from` whose names end in `ending`, into the new folder `name`.
-int al_folder_copy_all(int dir_fd, const char *name, const char *from, const char *ending);
 // Makes it, and what lies in it, another user's.
 int al_folder_give(int dir_fd, uid_t uid, gid_t gid);
 

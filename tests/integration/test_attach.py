@@ -4,6 +4,7 @@ in, it gets out again, whatever ends it, and whoever must be left alone is."""
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -163,6 +164,37 @@ def test_two_at_once(job, alula, alula_bin):
         first.communicate(timeout=20)
     assert first.returncode == 0
     assert j.ends() == WELL
+
+
+# What threads other than the main one read, and how often they let go of the interpreter's lock or take it. The main thread
+# never asks for it: each of these is a call into the system, and none hangs on how busy the machine is.
+COUNTED = """
+import ctypes, functools, _thread
+read, interval = [], sys.getswitchinterval()
+def watch(event, arguments, read=read, main=_thread.get_ident(), ident=_thread.get_ident):
+    if ident() != main and event in ("open", "os.listdir", "os.scandir"):
+        read.append(str(arguments[0]))
+sys.addaudithook(watch)
+count = ctypes.CDLL(None).gil_count
+sys.setswitchinterval(1000)
+"""
+
+
+@pytest.mark.parametrize("python", interpreters.PATHS, ids=interpreters.IDS)
+def test_the_hook_is_read_at_once(python, job, alula, build):
+    """A main thread that never sleeps gives the lock back only after a switch interval: from a package of files it took more
+    than 200 times in and out, which could be many seconds."""
+    j = job(python=python, setup=COUNTED, env={**os.environ, "LD_PRELOAD": str(build / "tests/foreign/libgil-count.so")},
+            teardown="print(read, count())\nsys.setswitchinterval(interval)\n"
+                     "del ctypes, functools, _thread, read, interval, watch, count")
+    got = alula("attach", "--for", "300ms", j.pid)
+    assert got.returncode == 0, got.stderr
+    status, out, err = j.ends()
+    told, same = out.splitlines()
+    assert (status, same, err) == (0, "same []", "")
+    files, count = told.rsplit(" ", 1)
+    assert re.fullmatch(r"\['/\S+/alula-run-\w+/start\.py'\]", files)
+    assert 0 < int(count) <= 2 * 30  # let go and taken again
 
 
 def test_a_hung_process_is_left_as_it_was(job, alula):

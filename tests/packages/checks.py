@@ -14,8 +14,21 @@ sys.exit(7)
 """
 
 
+# Attaches to a loop that never sleeps, which takes all of the hook's files.
+ATTACH = """
+import subprocess, sys
+job = subprocess.Popen([sys.executable, "-c", "print(1, flush=True)\\nwhile True: pass"], stdout=subprocess.PIPE)
+job.stdout.readline()
+got = subprocess.run([sys.argv[1], "attach", "--no-record", "--for", "300ms", "--wait", "60s", str(job.pid)],
+                     stderr=subprocess.PIPE, universal_newlines=True)
+job.kill()
+job.wait()
+print(got.returncode, got.stderr)
+"""
+
+
 def use(place, alula, python, version):
-    """Version, demonstration, a job watched from the inside, its report, a recording read back."""
+    """Version, demonstration, a job watched from the inside, its report, one attached to, a recording read back."""
     assert place.run(alula, "--version").stdout.split()[:2] == ["alula", version]
     demo = place.run(alula, "demo", "--speed", "20", "watch", "--for", "3s")
     assert "GPU 0" in demo.stdout and " 0 late" in demo.stdout + demo.stderr
@@ -25,6 +38,8 @@ def use(place, alula, python, version):
     seen = json.loads(next(line for line in got.stdout.splitlines() if line.startswith("{")))
     assert seen["hook"] == ["_alula_hook"] and seen["path"] == []
     assert place.path(folder).joinpath("run.alula").is_file()
+    attached = place.run(python, "-c", ATTACH, alula).stdout
+    assert attached.startswith("0 alula: attached to pid") and "taken out of 1 process" in attached
     recording = f"{place.scratch}/run.alula"
     place.run(alula, "demo", "--speed", "20", "record", "-o", recording, "--for", "2s")
     assert "H200" in place.run(alula, "info", recording).stdout
