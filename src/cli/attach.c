@@ -136,11 +136,9 @@ static int say_refused(const struct attach *t) {
         if (*p->why)
             al_cli_error("attach: %s%s", al_str_starts(p->why, "process ") || al_str_starts(p->why, "no process") ||
                          al_str_starts(p->why, "kernel.") ? "" : "it is left alone: ", p->why);
-        else
-            al_cli_error("attach: process %d did not come to run alula's line in time: its main thread is inside a long call "
-                         "(a collective, the GPU, a sleep). Nothing was changed in it; --wait TIME waits longer", (int)p->pid);
         error = error ? error : p->error;
     }
+    al_attach_say_late(&t->them);
     return al_error_exit_status(error);
 }
 
@@ -214,11 +212,7 @@ static int go_in(struct attach *t) {
     int64_t until = al_monotonic_ns() + t->wait_ns;
     while (!t->told && al_attach_count(&t->them, AL_ATTACH_ASKED) && al_monotonic_ns() < until)
         look(t, until);
-    for (uint32_t i = 0; i < t->them.count; i++) // who has not answered may still come, finds no socket, and does nothing
-        if (t->them.processes[i].state == AL_ATTACH_ASKED) {
-            t->them.processes[i].state = AL_ATTACH_REFUSED;
-            t->them.processes[i].error = AL_E_TIMEOUT;
-        }
+    al_attach_give_up(&t->them);
     int status = say_refused(t);
     return al_attach_count(&t->them, AL_ATTACH_THERE) ? 0 : status ? status : al_error_exit_status(AL_E_GONE);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between attach.c and attach_find.c.
+// Between attach.c, attach_find.c and attach_late.c.
 #ifndef AL_CLI_ATTACH_H
 #define AL_CLI_ATTACH_H
 
@@ -9,6 +9,8 @@
 // The processes around a PID into *s, by *host (the caller frees it; NULL at first). *ret: with tree the nearest launcher at or
 // above the process, else the process itself.
 int al_attach_top(pid_t pid, bool tree, struct al_host **host, struct al_snapshot *s, pid_t *ret);
+// Of each that was given up without a reason, what keeps it.
+void al_attach_say_late(const struct al_attach *a);
 
 // One shell, or one program that tries many settings, may have started several jobs: their ranks are told apart by WORLD_SIZE,
 // MASTER_ADDR and MASTER_PORT.

@@ -197,12 +197,47 @@ def test_the_hook_is_read_at_once(python, job, alula, build):
     assert 0 < int(count) <= 2 * 30  # let go and taken again
 
 
+def test_a_hook_that_is_still_loading_is_no_long_call(job, alula, tmp_path):
+    """Its thread stands in the middle of it, while the main thread runs on."""
+    release = tmp_path / "release"
+    j = job(setup="import ctypes, _thread\n"
+                  f"def wait(event, arguments, main=_thread.get_ident(), ident=_thread.get_ident, there=os.path.exists, sleep=time.sleep):\n"
+                  f"    while event == 'ctypes.dlopen' and ident() != main and not there({str(release)!r}):\n        sleep(0.01)\n"
+                  "sys.addaudithook(wait)",
+            teardown="while any('alula' in m for m in sys.modules):\n    time.sleep(0.01)\ndel ctypes, wait, _thread")
+    got = alula("attach", "--wait", "2s", j.pid)
+    assert got.returncode == 1 and f"process {j.pid} has let alula in, but the hook is still loading" in got.stderr, got.stderr
+    assert "long call" not in got.stderr and got.stderr.count("\n") == 1
+    release.touch()
+    assert j.ends() == WELL
+
+
+def test_a_thread_that_cannot_start_is_no_long_call(job, alula):
+    j = job(setup="import _thread\ndef no(*_): raise RuntimeError\nstart = _thread.start_new_thread\n_thread.start_new_thread = no",
+            work="pass", teardown="_thread.start_new_thread = start\ndel _thread, no, start")
+    got = alula("attach", "--wait", "1s", j.pid)
+    assert got.returncode == 1 and "in time, though its main thread runs Python code: no thread could be started" in got.stderr
+    assert "long call" not in got.stderr
+    assert j.ends() == WELL
+
+
+def test_who_waits_for_another_thread_s_lock_is_told_so(job, alula):
+    j = job(setup="import ctypes, threading\nback = threading.Event()\n"
+                  "def hold():\n    ctypes.PyDLL(None).usleep(5000000)\n    back.set()",
+            work="\n    if n == 1:\n        other = threading.Thread(target=hold)\n        other.start()\n        other.join()",
+            teardown="del other, back, hold, ctypes")
+    got = alula("attach", "--wait", "1s", j.pid)
+    assert got.returncode == 1 and "waiting for the interpreter's lock (GIL), which another thread keeps" in got.stderr, got.stderr
+    assert j.process.poll() is None
+
+
 def test_a_hung_process_is_left_as_it_was(job, alula):
     """The main thread is in C with the interpreter's lock held: the line is not run in time, and does nothing when it is."""
     j = job(setup="import ctypes", work="(ctypes.PyDLL(None).usleep(3000000) if n == 1 else time.sleep(0.01))", teardown="del ctypes")
     began = time.monotonic()
     got = alula("attach", "--for", "1s", "--wait", "500ms", j.pid)
-    assert got.returncode == 1 and f"process {j.pid} did not come to run alula's line in time" in got.stderr
+    assert got.returncode == 1 and re.search(rf"process {j.pid} did not come to run alula's line in time: its main thread is at "
+                                             r"<module> \(job\.py:\d+\), inside a long call", got.stderr), got.stderr
     assert time.monotonic() - began < 2.5
     time.sleep(3)
     assert j.ends() == WELL
