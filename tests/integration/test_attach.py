@@ -223,7 +223,7 @@ def test_a_thread_that_cannot_start_is_no_long_call(job, alula):
 
 def test_who_waits_for_another_thread_s_lock_is_told_so(job, alula):
     j = job(setup="import ctypes, threading\nback = threading.Event()\n"
-                  "def hold():\n    ctypes.PyDLL(None).usleep(5000000)\n    back.set()",
+                  "def hold():\n    ctypes.PyDLL(None).usleep(60000000)\n    back.set()",
             work="\n    if n == 1:\n        other = threading.Thread(target=hold)\n        other.start()\n        other.join()",
             teardown="del other, back, hold, ctypes")
     got = alula("attach", "--wait", "1s", j.pid)
