@@ -67,8 +67,8 @@ static void say_not_run(pid_t pid, enum doing doing, const char *place) {
     static const char *const why[] = {
         [DOING_UNKNOWN] = ": most likely its main thread is inside a long call (a collective, the GPU, a sleep)",
         [DOING_STANDS] = "inside a long call (a collective, the GPU, a sleep)",
-        [DOING_MOVES] = ", though its main thread runs Python code: no thread could be started in it, or it does not get the "
-                        "interpreter's lock (GIL)",
+        [DOING_MOVES] = (", though its main thread runs Python code: no thread could be started in it, or it does not get "
+                         "the interpreter's lock (GIL)"),
         [DOING_WAITS_GIL] = "waiting for the interpreter's lock (GIL), which another thread keeps",
     };
     bool stands = doing == DOING_STANDS || doing == DOING_WAITS_GIL;
