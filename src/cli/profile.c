@@ -91,6 +91,7 @@ static const struct option options[] = {
     {"pid", required_argument, NULL, 'p'},
     {"nolineno", no_argument, NULL, OPT_NO_LINES},
     {"full-filenames", no_argument, NULL, OPT_NOTHING}, // as py-spy has it: here it is always so
+    {"hideprogress", no_argument, NULL, OPT_NOTHING},   // likewise
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"from", required_argument, NULL, OPT_FROM},
     {"list", no_argument, NULL, OPT_LIST},
@@ -107,7 +108,13 @@ static int refuse(const char *text) {
 }
 
 static int take_duration(struct al_profiling *p, const char *text) {
-    return al_stacks_seconds(text, AL_STACKS_DURATION_MOST, &p->seconds) ? 0 : refuse("--duration takes a time such as 10s or 2min");
+    if (strcmp(text, "unlimited") == 0) { // as py-spy has it
+        p->seconds = 0;
+        return 0;
+    }
+    return al_stacks_seconds(text, AL_STACKS_DURATION_MOST, &p->seconds)
+               ? 0
+               : refuse("--duration takes a time above 0 such as 10s or 2min, of at most 366 days, or unlimited");
 }
 
 static int take_rate(struct al_profiling *p, const char *text) {
@@ -255,6 +262,13 @@ static int write_file(const struct al_profiling *p, const struct al_buf *b) {
     return error;
 }
 
+// Not every reason names the file.
+static void say_recording(const char *path, int result, const struct al_store_error *e) {
+    const char *why = *e->text ? e->text : al_error_text(result);
+    bool named = strstr(why, path) != NULL;
+    al_cli_error("profile: %s%s%s", named ? "" : path, named ? "" : ": ", why);
+}
+
 int al_profiling_write(const struct al_profiling *p, const struct al_profile_about *about) {
     struct al_buf b = AL_BUF_INIT;
     struct al_store_error e = {{0}};
@@ -267,7 +281,7 @@ int al_profiling_write(const struct al_profiling *p, const struct al_profile_abo
             result = al_profile_store(p->profile, about, p->output, &e);
         if (!result)
             return 0;
-        al_cli_error("profile: %s", *e.text ? e.text : al_error_text(result));
+        say_recording(p->output, result, &e);
         if (p->format->write(&b, p->profile, about) == 0)
             keep_elsewhere(p, &b);
         al_buf_free(&b);
@@ -319,9 +333,11 @@ static void say(const struct al_profiling *p) {
     double wall = (double)(p->ended_ns - p->began_ns) / 1e9, cpu = (double)p->cpu_ns;
     uint32_t count = processes(p);
     al_profiling_counts(p, &c);
-    al_cli_error("profile: %.1f s, %llu samples at %g a second of %u process%s: %llu stacks of %u threads%s", wall,
-                 (unsigned long long)p->ticks, p->rate, (unsigned)count, count == 1 ? "" : "es",
-                 (unsigned long long)al_profile_samples(p->profile), (unsigned)al_profile_tracks(p->profile),
+    uint64_t samples = al_profile_samples(p->profile);
+    uint32_t threads = al_profile_tracks(p->profile);
+    al_cli_error("profile: %.1f s, %llu sample%s at %g a second of %u process%s: %llu stack%s of %u thread%s%s", wall,
+                 (unsigned long long)p->ticks, p->ticks == 1 ? "" : "s", p->rate, (unsigned)count, count == 1 ? "" : "es",
+                 (unsigned long long)samples, samples == 1 ? "" : "s", (unsigned)threads, threads == 1 ? "" : "s",
                  p->all_ended ? p->launched ? "; the command has ended" : "; the process has ended" : "");
     al_cli_error("profile: own cost %.2f %% of a core, %.1f us a stack; moved while read %.3f %%, not readable %.3f %%, "
                  "degraded frames %llu, too deep %llu; left out: %llu samples that came late, %llu without a list of threads",
@@ -330,7 +346,7 @@ static void say(const struct al_profiling *p) {
                  (unsigned long long)p->late, (unsigned long long)p->failed);
     if (p->native)
         say_native(p);
-    if (!al_profile_samples(p->profile) && !p->idle)
+    if (!samples && !p->idle)
         al_cli_error("profile: no thread was seen %s: --idle also counts those that sleep or wait",
                      p->gil ? "with the GIL" : "running");
     if (p->wrapped)
@@ -351,7 +367,7 @@ int al_profiling_open_output(struct al_profiling *p, bool *ret_fresh) {
         int result = al_profile_recording(p->output, al_realtime_ns(), ret_fresh, &e);
         (void)signal(SIGXFSZ, before); // a command that is started has its own
         if (result)
-            al_cli_error("profile: %s", *e.text ? e.text : al_error_text(result));
+            say_recording(p->output, result, &e);
         return result;
     }
     p->output_fd = open(p->output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -2,9 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
+#include "host/command.h"
 
 #define LOOK_NS (2 * AL_NS_PER_S)       // how often new processes are looked for
 #define PEEK_NS (50 * AL_NS_PER_MS)     // and those that the main threads of a command start
@@ -58,6 +60,15 @@ static int64_t retry_ns(const struct al_profiling *p, const struct al_profile_ta
     return age < AL_NS_PER_S ? RETRY_NS / 4 : 4 * RETRY_NS;
 }
 
+// The program that it is by now: one that was just started was a shell or a launcher at first.
+static void learn_command(const struct al_profiling *p, struct al_profile_target *t) {
+    char path[64], args[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)t->process.pid);
+    ssize_t len = p->cmdline ? al_fs_head(path, args, sizeof args) : 0;
+    if (len > 0)
+        al_command_mask(args, (size_t)len, t->process.command, sizeof t->process.command);
+}
+
 static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool tell) {
     struct al_stack_error e;
     int result = al_stack_open(t->process.pid, NULL, &t->stack, &e);
@@ -68,6 +79,8 @@ static int open_stack(struct al_profiling *p, struct al_profile_target *t, bool 
     t->retry_ns = al_monotonic_ns() + retry_ns(p, t);
     if (result == AL_E_GONE || result == AL_E_NOENT)
         t->ended = true;
+    if (!result)
+        learn_command(p, t);
     if (!result && (p->native || p->blocking) && (result = al_profiling_native_open(p, t)) != 0)
         close_stack(t);
     return result;
@@ -148,6 +161,8 @@ int al_profiling_look(struct al_profiling *p) {
 }
 
 int al_profiling_open(struct al_profiling *p) {
+    if (p->reach == AL_STACKS_ONE)
+        al_stacks_await(p->pid);
     int result = al_profiling_look(p);
     if (result)
         say(p, al_error_text(result));

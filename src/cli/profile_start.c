@@ -22,10 +22,8 @@
 int al_profiling_start(struct al_profiling *p) {
     const struct al_job_options o = {.argv = p->argv};
     int error, result = al_job_start(&o, &p->job, &error);
-    if (result == AL_E_NOENT)
-        al_cli_error("profile: %s: command not found", p->argv[0]);
-    else if (result)
-        al_cli_error("profile: %s: %s", p->argv[0], strerror(error));
+    if (result)
+        al_cli_error("profile: %s: %s", p->argv[0], al_job_why(p->argv[0], result, error));
     if (result)
         return result == AL_E_NOENT ? STATUS_NOT_FOUND : result == AL_E_DENIED ? STATUS_NOT_EXECUTABLE : STATUS_FAILED;
     p->pid = p->job.pid;

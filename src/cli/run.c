@@ -220,10 +220,7 @@ static int start(struct al_run *r) {
     int error, result = al_job_start(&o, &r->job, &error);
     if (!result)
         return 0;
-    if (result == AL_E_NOENT)
-        al_cli_error("run: %s: command not found", r->argv[0]);
-    else
-        al_cli_error("run: %s: %s", r->argv[0], strerror(error));
+    al_cli_error("run: %s: %s", r->argv[0], al_job_why(r->argv[0], result, error));
     return result == AL_E_NOENT ? STATUS_NOT_FOUND : result == AL_E_DENIED ? STATUS_NOT_EXECUTABLE : STATUS_FAILED;
 }
 

@@ -4,14 +4,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "cli/attach.h"
 #include "host/host.h"
+#include "host/parse.h"
 #include "launch/end.h"
+#include "stack/stack.h"
 
+#define YOUNG_NS (2 * AL_NS_PER_S) // time that a program may take until its interpreter is up
+#define YOUNG_LOOK_NS (10 * AL_NS_PER_MS)
 #define RATE_MOST 10000.0 // samples a second
 #define FIRST_WITH_VERSION 0x030b0000u // Py_Version, which holds the whole of it, is in 3.11 and later
 
@@ -110,6 +118,26 @@ void al_stacks_free(struct al_stacks_who *who) {
     free(who->list);
     free(who->ended);
     *who = (struct al_stacks_who){0};
+}
+
+static bool is_young(pid_t pid) {
+    char path[64], text[1024];
+    struct al_host_stat stat;
+    struct timespec now;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    ssize_t len = al_fs_head(path, text, sizeof text);
+    if (len <= 0 || al_parse_stat(text, (size_t)len, &stat) || clock_gettime(CLOCK_BOOTTIME, &now))
+        return false;
+    double started = (double)stat.start_ticks / (double)sysconf(_SC_CLK_TCK), age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - started;
+    return age > -1 && age * 1e9 < (double)YOUNG_NS; // below 0 by more than a tick: another clock
+}
+
+void al_stacks_await(pid_t pid) {
+    struct al_stack *s = NULL;
+    struct al_stack_error e;
+    while (is_young(pid) && al_stack_open(pid, NULL, &s, &e) == AL_E_FORMAT)
+        (void)nanosleep(&(struct timespec){.tv_nsec = YOUNG_LOOK_NS}, NULL);
+    al_stack_free(s);
 }
 
 void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size) {

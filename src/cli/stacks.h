@@ -38,6 +38,9 @@ struct al_stacks_who {
 // else 0. AL_E_NOMEM, or what /proc answers.
 int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline, pid_t top);
 void al_stacks_free(struct al_stacks_who *who);
+// Of a process that has just started (alula profile $! in a script), which is a shell still or whose interpreter is not up
+// yet: returns when it can be read, or when it is no longer young.
+void al_stacks_await(pid_t pid);
 // "rank 1 of 2", "worker of rank 1 (4242)", "launcher"; "" when nothing is known.
 void al_stacks_role(const struct al_stacks_process *p, char *out, size_t size);
 // "3.13.0rc1"; "3.8" before 3.11

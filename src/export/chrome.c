@@ -117,7 +117,7 @@ int al_chrome(struct al_buf *b, const struct al_profile *p, const struct al_prof
     s.next = calloc(deepest + 1, sizeof *s.next);
     for (bool fits = false; !fits && s.next && !b->failed; every *= fits ? 1 : 2) {
         b->len = start;
-        s.us = 1e6 * every / about->rate;
+        s.us = 1e6 * every * (p->disordered ? al_profile_sample_seconds(about) : 1 / about->rate);
         al_buf_str(b, "{\"traceEvents\":[");
         put_names(b, p);
         fits = true;

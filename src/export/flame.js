@@ -281,10 +281,9 @@ const percent = (part, whole) => {
   const p = whole ? 100 * part / whole : 0;
   return (p >= 99.95 || p === 0 ? p.toFixed(0) : p >= 10 ? p.toFixed(1) : p.toFixed(2)) + " %";
 };
-const seconds = samples => {
-  const s = samples / A.rate;
-  return s >= 100 ? s.toFixed(0) + " s" : s >= 10 ? s.toFixed(1) + " s" : s >= 1 ? s.toFixed(2) + " s" : (1000 * s).toFixed(s < 0.01 ? 1 : 0) + " ms";
-};
+const duration = s => s >= 100 ? s.toFixed(0) + " s" : s >= 10 ? s.toFixed(1) + " s" : s >= 1 ? s.toFixed(2) + " s" : (1000 * s).toFixed(s < 0.01 ? 1 : 0) + " ms";
+const lasting = samples => duration(samples * A.sample_seconds); // those that came late were left out: the others stand for them
+const between = ticks => duration(ticks * A.every / A.rate); // of the view of time, where they are gaps
 const place = f => f.file ? shortFile(f.file) + (f.line > 0 ? ":" + f.line : "") : "";
 
 function mount() {
@@ -315,12 +314,12 @@ function facts() {
   const out = [], threads = tracks.length;
   out.push(A.name + (A.processes > 1 ? " and " + (A.processes - 1) + " more" : ""));
   out.push(A.rate + " samples/s for " + (A.seconds >= 10 ? A.seconds.toFixed(1) : A.seconds.toFixed(2)) + " s");
-  out.push(number(allSamples) + " stacks of " + threads + (threads === 1 ? " thread" : " threads") +
+  out.push(number(allSamples) + (allSamples === 1 ? " stack" : " stacks") + " of " + threads + (threads === 1 ? " thread" : " threads") +
     (A.gil ? " that held the GIL" : A.idle ? ", idle ones too" : " that ran"));
   if (A.stacks)
     out.push("moved while read " + percent(A.unstable, A.stacks) + ", not readable " + percent(A.unreadable, A.stacks));
   if (A.late)
-    out.push(number(A.late) + " samples came late and are left out");
+    out.push(samples(A.late) + " came late, left out");
   if (A.start_ms > 0)
     out.push(new Date(A.start_ms).toISOString().slice(0, 16).replace("T", " ") + " UTC");
   out.push(A.exporter);
@@ -429,16 +428,16 @@ function rebuild() {
 }
 
 function tell() {
-  const parts = [], warn = text => parts.push(el("span", { class: "warn" }, " " + text));
+  const shown = opt.view === "functions" ? tableTotal : boxes.total, parts = [], warn = text => parts.push(el("span", { class: "warn" }, " " + text));
   if (opt.view === "graph")
     parts.push(opt.start === "callers" ? "Flame graph: width is the share of samples, a box hangs on its caller; left to right is not time. " : "Flame graph from the other end: each function that was running, then who called it; width is the share of samples. ");
   else if (opt.view === "time")
     parts.push("Flame chart: left to right is time, what each thread ran at each sample; where nothing is drawn it was not sampled. ");
   else
     parts.push("Self: samples in the function itself. Total: with what it called. ");
-  parts.push("Shown: ", number(opt.view === "functions" ? tableTotal : boxes.total) + " samples, " + seconds((opt.view === "functions" ? tableTotal : boxes.total) * (opt.view === "time" ? A.every : 1)) + " of threads' time.");
+  parts.push("Shown: ", samples(shown) + ", " + lasting(shown * (opt.view === "time" ? A.every : 1)) + " of threads' time.");
   if (A.rare)
-    warn(number(A.rare) + " samples (" + percent(A.rare, allSamples) + ") are of stacks too rare to be held one by one: [rarer stacks].");
+    warn(samples(A.rare) + " (" + percent(A.rare, allSamples) + ") of stacks too rare to be held one by one: [rarer stacks].");
   if (opt.view === "time" && A.every > 1)
     warn("There were too many samples for a picture: one of every " + A.every + " is shown.");
   if (opt.view === "time" && boxes.more > 0)
@@ -567,7 +566,8 @@ function resize() {
   draw();
 }
 
-const cut = (text, room) => text.length <= room ? text : room < 3 ? "" : text.slice(0, room - 1) + "\u2026";
+const HALF = /[\ud800-\udbff]$/; // of a letter that takes two places
+const cut = (text, room) => text.length <= room ? text : room < 3 ? "" : text.slice(0, room - 1).replace(HALF, "") + "\u2026";
 
 // The first of the row that ends behind x.
 function firstAfter(row, x, from) {
@@ -596,7 +596,7 @@ function drawBox(box, x, y, w, colours) {
   const letters = Math.floor((room - 7) / letter);
   const name = f ? f.name : "all: " + samples(boxes.total), n = boxes.x1[box] - boxes.x0[box];
   const where = [f && opt.merge === "line" && f.line > 0 && baseName(f.file) + ":" + f.line,
-    f && (opt.view === "time" ? seconds(n * A.every) : percent(n, boxes.total))].filter(Boolean).join("  ");
+    f && (opt.view === "time" ? between(n) : percent(n, boxes.total))].filter(Boolean).join("  ");
   ctx.fillStyle = colours.text;
   ctx.fillText(cut(name, letters), left + 4, y + ROW / 2, room - 6);
   if (where && letters > name.length + where.length + 2) {
@@ -729,8 +729,9 @@ function boxAt(x, y) {
   return i < list.length && boxes.x0[list[i]] <= value ? list[i] : -1;
 }
 
-const tellHint = () => details.replaceChildren(el("div", { class: "hint" },
-  "Click or Enter zooms, Escape goes back, arrow keys move, / searches, n and N go to the next and last match, + and \u2212 zoom, 1 2 3 change the view."));
+const tellHint = () => details.replaceChildren(el("div", { class: "hint" }, opt.view === "functions"
+  ? "A click on a function shows it in the flame graph, one on a heading sorts, / searches, 1 2 3 change the view."
+  : "Click or Enter zooms, Escape goes back, arrow keys move, / searches, n and N go to the next and last match, + and \u2212 zoom, 1 2 3 change the view."));
 
 // Lines of the function in this box, of the samples below it.
 function linesOf(box) {
@@ -743,7 +744,7 @@ function linesOf(box) {
       lines.set(line, (lines.get(line) || 0) + boxes.nodeTotals[i]);
   }
   const whole = boxes.x1[box] - boxes.x0[box], sorted = [...lines].sort((a, b) => b[1] - a[1]);
-  return sorted.length ? "lines " + sorted.slice(0, 5).map(([line, n]) => line + " (" + percent(n, whole) + ")").join(", ") + (sorted.length > 5 ? ", ..." : "") : "";
+  return sorted.length ? (sorted.length === 1 ? "line " : "lines ") + sorted.slice(0, 5).map(([line, n]) => line + " (" + percent(n, whole) + ")").join(", ") + (sorted.length > 5 ? ", ..." : "") : "";
 }
 
 function tellBox(box) {
@@ -751,11 +752,11 @@ function tellBox(box) {
     tellHint();
     return;
   }
-  const f = boxes.label[box] < 0 ? null : labels()[boxes.label[box]], n = samplesIn(box), k = opt.view === "time" ? A.every : 1;
+  const f = boxes.label[box] < 0 ? null : labels()[boxes.label[box]], n = samplesIn(box);
   const states = boxes.states[box], spread = STATES.map((s, i) => [s, states[i]]).filter(s => s[1]);
   const numbers = opt.view === "time"
-    ? "from " + seconds(boxes.x0[box] * k) + " to " + seconds(boxes.x1[box] * k) + ": " + seconds((boxes.x1[box] - boxes.x0[box]) * k) + ", " + samples(n) + ", itself " + number(boxes.self[box])
-    : samples(n) + ", " + seconds(n) + ", " + percent(n, boxes.total) + (boxes.total !== allSamples ? " of what is shown" : "") +
+    ? "from " + between(boxes.x0[box]) + " to " + between(boxes.x1[box]) + ": " + between(boxes.x1[box] - boxes.x0[box]) + ", " + samples(n) + ", itself " + number(boxes.self[box])
+    : samples(n) + ", " + lasting(n) + ", " + percent(n, boxes.total) + (boxes.total !== allSamples ? " of what is shown" : "") +
       "; itself " + number(boxes.self[box]) + ", " + percent(boxes.self[box], boxes.total) +
       (boxes.parent[box] > 0 ? "; " + percent(n, boxes.x1[boxes.parent[box]] - boxes.x0[boxes.parent[box]]) + " of its " + (opt.start === "callers" ? "caller" : "callee") : "");
   const more = [linesOf(box), spread.length > 1 ? spread.map(([s, m]) => s + " " + percent(m, n)).join(", ") : ""].filter(Boolean).join("; ");
@@ -945,8 +946,8 @@ function fillTable() {
     return el("td", { class: "n" }, percent(n, all), el("span", { class: "meter" }, bar));
   };
   tableHolder.replaceChildren(el("table", null,
-    el("thead", null, el("tr", null, head("self", "Self", "n"), el("th", { class: "n" }, "Samples"), head("total", "Total", "n"), el("th", { class: "n" }, "Samples"), head("name", "Function", ""))),
-    el("tbody", null, ...order.slice(0, TABLE_MOST).map(i => el("tr", null, share(self[i]), el("td", { class: "n" }, number(self[i])), share(total[i]), el("td", { class: "n" }, number(total[i])),
+    el("thead", null, el("tr", null, head("self", "Self", "n"), el("th", { class: "n count" }, "Samples"), head("total", "Total", "n"), el("th", { class: "n count" }, "Samples"), head("name", "Function", ""))),
+    el("tbody", null, ...order.slice(0, TABLE_MOST).map(i => el("tr", null, share(self[i]), el("td", { class: "n count" }, number(self[i])), share(total[i]), el("td", { class: "n count" }, number(total[i])),
       el("td", { class: "f" }, el("button", { type: "button", title: "Show it in the flame graph", onclick: () => showFunction(i) }, functions[i].name), el("span", null, place(functions[i]))))))));
 }
 

@@ -216,6 +216,7 @@ static void put_about(struct data *d, const struct al_profile_about *about) {
         double value;
     } numbers[] = {
         {"rate", about->rate},
+        {"sample_seconds", al_profile_sample_seconds(about)},
         {"seconds", about->seconds},
         {"start_ms", floor((double)about->start_ns / 1e6)},
         {"processes", about->processes},

@@ -25,7 +25,7 @@ struct pprof {
     struct al_buf out, strings;
     const struct al_profile *p;
     uint64_t string_count;
-    double period_ns;
+    double sample_ns;
 };
 
 static uint64_t add_string(struct pprof *w, const char *text) {
@@ -133,7 +133,7 @@ static void put_sample(struct pprof *w, const struct al_profile_run *run, const 
     for (uint32_t node = run->node; node != AL_PROFILE_NONE; node = w->p->nodes[node].parent)
         al_pb_uint(&w->out, 1, (uint64_t)w->p->nodes[node].frame + 1); // the leaf comes first
     al_pb_uint(&w->out, 2, run->count);
-    al_pb_uint(&w->out, 2, (uint64_t)(run->count * w->period_ns + 0.5));
+    al_pb_uint(&w->out, 2, (uint64_t)(run->count * w->sample_ns + 0.5));
     for (uint64_t i = 0; i < 5; i++)
         if (labels[i])
             put_label(&w->out, S_THREAD + i, labels[i]);
@@ -161,7 +161,7 @@ static void put_about(struct pprof *w, const struct al_profile_about *about) {
         al_pb_uint(b, TIME, (uint64_t)about->start_ns);
     al_pb_uint(b, DURATION, (uint64_t)(about->seconds * 1e9));
     put_type(w, PERIOD_TYPE, S_WALL, S_NANOSECONDS);
-    al_pb_uint(b, PERIOD, (uint64_t)(w->period_ns + 0.5));
+    al_pb_uint(b, PERIOD, (uint64_t)(1e9 / about->rate + 0.5));
     if (*about->exporter)
         al_pb_uint(b, COMMENT, add_string(w, about->exporter));
     if (*about->command)
@@ -170,7 +170,7 @@ static void put_about(struct pprof *w, const struct al_profile_about *about) {
 }
 
 int al_pprof(struct al_buf *b, const struct al_profile *p, const struct al_profile_about *about) {
-    struct pprof w = {.p = p, .period_ns = 1e9 / about->rate};
+    struct pprof w = {.p = p, .sample_ns = 1e9 * al_profile_sample_seconds(about)};
     for (uint32_t i = 0; i < S_FIRST; i++)
         (void)add_string(&w, fixed[i]);
     put_type(&w, SAMPLE_TYPE, S_SAMPLES, S_COUNT);

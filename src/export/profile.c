@@ -260,6 +260,10 @@ uint32_t al_profile_tracks(const struct al_profile *p) {
     return p->track_count;
 }
 
+double al_profile_sample_seconds(const struct al_profile_about *about) {
+    return about->ticks && about->seconds > 0 ? about->seconds / (double)about->ticks : 1 / about->rate;
+}
+
 int al_profile_sums(const struct al_profile_track *t, struct al_profile_run **ret, uint32_t *ret_count) {
     struct al_profile_run *runs = malloc((t->count + 1) * sizeof *runs);
     if (!runs)

@@ -70,6 +70,9 @@ struct al_profile_about {
     bool idle, gil, by_function;                      // what was asked for
 };
 
+// The time that a sample stands for: 1 / rate, and more where samples came late and were left out.
+double al_profile_sample_seconds(const struct al_profile_about *about);
+
 // Each appends a whole file. AL_E_NOMEM.
 typedef int al_profile_writer(struct al_buf *b, const struct al_profile *p, const struct al_profile_about *about);
 // One line a stack: "root;...;leaf COUNT", each frame as "name (file:line)", for flamegraph.pl, inferno, speedscope.

@@ -96,7 +96,7 @@ int al_speedscope(struct al_buf *b, const struct al_profile *p, const struct al_
         if (!p->tracks[i].count)
             continue;
         al_buf_str(b, written++ ? ",\n" : "\n");
-        put_track(b, p, &p->tracks[i], 1 / about->rate, path);
+        put_track(b, p, &p->tracks[i], al_profile_sample_seconds(about), path);
     }
     al_buf_str(b, "]}\n");
     free(path);

@@ -52,6 +52,13 @@ static int wait_for_exec(struct al_job *j, int fd, int *ret_errno) {
     return error == ENOENT || error == ENOTDIR ? AL_E_NOENT : AL_E_DENIED;
 }
 
+const char *al_job_why(const char *program, int result, int error) {
+    if (result != AL_E_NOENT)
+        return strerror(error);
+    // Where the file is there, it is what its first line names, or its loader, that is not.
+    return strchr(program, '/') && access(program, F_OK) == 0 ? "the interpreter that it names is not there" : "command not found";
+}
+
 int al_job_start(const struct al_job_options *options, struct al_job *ret, int *ret_errno) {
     struct al_job *j = ret;
     struct sigaction plain = {.sa_handler = SIG_DFL};

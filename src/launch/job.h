@@ -36,6 +36,8 @@ typedef void al_job_orphan_fn(void *user, pid_t pid, int status);
 // Blocks signals and starts the command; call while alula has one thread. 0, AL_E_IO (fork failed), AL_E_NOENT or
 // AL_E_DENIED (exec failed); *ret_errno tells why.
 int al_job_start(const struct al_job_options *options, struct al_job *ret, int *ret_errno);
+// What to say of a command that did not start.
+const char *al_job_why(const char *program, int result, int error);
 // Handles the signals that came: passes on, reaps. Returns the last number that was for the job's end (SIGTERM,
 // SIGINT, SIGHUP, SIGQUIT) or 0.
 int al_job_signals(struct al_job *j, al_job_orphan_fn *fn, void *user);

@@ -134,7 +134,7 @@ def test_lines_and_where(page, profiles):
     page.key("Enter")
     line = line_of(profiles["program"], "spin(0.0091)")
     assert page.text("#details .who span").strip() == f"{profiles['program']}:{line_of(profiles['program'], 'def seventy')}"
-    assert f"lines {line} (100 %)" in page.text("#details .lines")
+    assert f"line {line} (100 %)" in page.text("#details .lines")
     page.choose("#choose-merge", "line")
     search(page, "seventy")
     page.key("Enter")
@@ -294,7 +294,7 @@ def test_recursion_can_be_one_box(browser, profiles, tmp_path):
     assert depth_of_leaf() == 3 and percent(search(browser, "walk")) == 1 and percent(search(browser, "leaf")) == 0.75
     browser.key("Enter")
     browser.key("ArrowUp")
-    assert "lines 1 (100 %)" in browser.text("#details .lines")  # where walk was called first
+    assert "line 1 (100 %)" in browser.text("#details .lines")  # where walk was called first
     browser.choose("#choose-start", "callees")
     assert percent(search(browser, "leaf")) == 0.75 and percent(search(browser, "walk")) == 1
     browser.evaluate("document.activeElement.blur()")

@@ -224,11 +224,12 @@ def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
     assert [text[comment] for comment in profile.comment][0].startswith("alula ") and str(program) in text[profile.comment[1]]
     locations, functions = {l.id: l for l in profile.location}, {f.id: f for f in profile.function}
     assert len(locations) == len(profile.location) and len(functions) == len(profile.function)
-    counts = collections.Counter()
+    counts, asleep, each = collections.Counter(), 0, profile.sample[0].value[1] / profile.sample[0].value[0]
     for sample in profile.sample:
         names = [text[functions[locations[i].line[0].function_id].name] for i in sample.location_id]
         labels = {text[label.key]: text[label.str] for label in sample.label}
-        assert sample.value[1] == sample.value[0] * profile.period and labels["pid"] == str(pid)
+        assert sample.value[1] == pytest.approx(sample.value[0] * each, rel=1e-6, abs=1) and labels["pid"] == str(pid)
+        asleep += sample.value[1] if labels["thread"] == "sleeper" else 0
         if names[0].startswith("["):
             continue  # moved while it was read
         if labels["thread"] == "sleeper":
@@ -237,6 +238,7 @@ def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
             assert names[-1] == "<module>" and labels["thread"] == "MainThread" and labels["thread_id"] == labels["pid"]
             counts.update(dict.fromkeys(names, sample.value[0]))
     assert counts["seventy"] / counts["<module>"] == pytest.approx(truth, abs=0.08)
+    assert each >= 0.99 * profile.period and asleep == pytest.approx(profile.duration_nanos, rel=0.1)  # it slept all the time
     seventy, = [f for f in profile.function if text[f.name] == "seventy"]
     assert text[seventy.filename] == str(program) and seventy.start_line == line_of(program, "def seventy")
     assert line_of(program, "spin(0.0091)") in [l.line[0].line for l in profile.location if l.line[0].function_id == seventy.id]
@@ -361,7 +363,8 @@ def test_hostile_names_stay_names(alula, hostile, tmp_path):
                                          ("svg", "<?xml"), ("speedscope", '{"$schema"')])
 def test_formats_by_name(alula, program, name, begin):
     with running(sys.executable, program, 60, patience=0) as process:
-        got = alula("profile", "--pid", process.pid, "-f", name, "-o", "-", "-d", "0.5", "--nonblocking", "--full-filenames", "--no-cmdline")
+        got = alula("profile", "--pid", process.pid, "-f", name, "-o", "-", "-d", "0.5", "--nonblocking", "--full-filenames", "--hideprogress",
+                    "--no-cmdline")
     assert got.returncode == 0 and got.stdout.startswith(begin)
     assert str(program) in got.stdout and f"{sys.executable} {program}" not in got.stdout
 
@@ -407,6 +410,41 @@ def test_interrupted(alula_bin, program, tmp_path):
         profiler.send_signal(signal.SIGINT)
         assert profiler.wait(5) == 0 and profiler.stderr.read() == b""
     assert sum(count for _, count in folded(out)) > 20
+
+
+def test_what_came_late_is_no_time_lost(alula_bin, program, tmp_path):
+    """A sampler that is stopped for most of the time: what it has stands for all of it."""
+    out = tmp_path / "out.json"
+    command = [alula_bin, "profile", "-io", out, "-r", "200"]
+    with running(sys.executable, program, 60, patience=0) as process, \
+            subprocess.Popen([*command, "-d", "3s", str(process.pid)], stderr=subprocess.PIPE, text=True) as profiler:
+        time.sleep(0.7)
+        profiler.send_signal(signal.SIGSTOP)
+        time.sleep(1.7)
+        profiler.send_signal(signal.SIGCONT)
+        said = profiler.communicate(timeout=30)[1]
+    took, late = float(re.search(r"profile: ([\d.]+) s, ", said)[1]), int(re.search(r"left out: (\d+) sample", said)[1])
+    assert late > 200
+    for profile in json.loads(out.read_text())["profiles"]:
+        assert profile["endValue"] == pytest.approx(took, rel=0.05)  # both threads were there at each sample
+
+
+def test_one_is_no_plural(alula, program, tmp_path):
+    with running(sys.executable, program, 60, patience=0) as process:
+        said = profiled(alula, process.pid, "-o", tmp_path / "x.folded", "-d", "0.001")
+    assert "1 sample at 100 a second of 1 process: 1 stack of 1 thread\n" in said
+
+
+def test_a_process_that_has_just_started(alula, program, tmp_path):
+    """As a script names it by $!: a shell that is about to become Python. What runs then is what the profile is named by."""
+    out = tmp_path / "out.html"
+    shell = subprocess.Popen(["bash", "-c", 'sleep 0.5; exec "$@"', "bash", sys.executable, "-IS", str(program), "3"], stdout=subprocess.DEVNULL)
+    try:
+        profiled(alula, shell.pid, "-o", out, "-d", "1s")
+    finally:
+        shell.kill()
+        shell.wait()
+    assert page_data(out)["about"]["command"] == f"{sys.executable} -IS {program} 3"
 
 
 def test_a_full_disk_loses_nothing(alula, program, tmp_path):

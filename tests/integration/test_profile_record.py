@@ -151,8 +151,11 @@ def test_a_file_that_may_not_grow(alula, alula_bin, program, tmp_path, kept):
     with running(sys.executable, program, patience=0) as process:
         got = subprocess.run(["bash", "-c", f"ulimit -f {limit}; exec {alula_bin} profile -o {kept} -r 1000 -d 1 {process.pid}"], capture_output=True,
                              text=True, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=60, check=False)
+        fresh = subprocess.run(["bash", "-c", f"ulimit -f 4; exec {alula_bin} profile -o {tmp_path}/fresh.alula {process.pid}"],
+                               capture_output=True, text=True, timeout=60, check=False)
         process.kill()
     assert got.returncode == 1 and "the file may not grow any larger" in got.stderr, got.stderr
+    assert fresh.returncode == 1 and fresh.stderr.startswith(f"alula: profile: {tmp_path}/fresh.alula: the file may not grow"), fresh.stderr
     elsewhere = re.search(r"it is kept in (\S+\.json)", got.stderr).group(1)
     names = {frame["name"] for frame in json.loads(open(elsewhere, encoding="utf-8").read())["shared"]["frames"]}
     assert "wide" in names

@@ -98,6 +98,24 @@ static void speedscope(void **state) {
     al_profile_free(p);
 }
 
+// Three of six samples came late and were left out: each of the others stands for twice the time.
+static void late_samples_are_no_time_lost(void **state) {
+    (void)state;
+    struct al_buf b = AL_BUF_INIT;
+    struct al_profile *p = small();
+    struct al_profile_about half = about;
+    half.ticks = 3;
+    half.late = 3;
+    assert_true(al_profile_sample_seconds(&about) > 0.00999 && al_profile_sample_seconds(&about) < 0.01001); // nothing known but the rate
+    assert_int_equal(al_speedscope(&b, p, &half), 0);
+    assert_non_null(strstr(b.data, "\"weights\":[0.04,0.02,0.02]"));
+    b.len = 0;
+    assert_int_equal(al_flame_html(&b, p, &half), 0);
+    assert_non_null(strstr(b.data, "\"sample_seconds\":0.02,"));
+    al_buf_free(&b);
+    al_profile_free(p);
+}
+
 static void empty(void **state) {
     (void)state;
     struct al_buf b = AL_BUF_INIT;
@@ -254,7 +272,8 @@ static void pprof_of_nothing_is_a_file(void **state) {
 int al_test_profile(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_stack_has_one_number), cmocka_unit_test(folded),
-        cmocka_unit_test(speedscope),                cmocka_unit_test(empty),
+        cmocka_unit_test(speedscope),                cmocka_unit_test(late_samples_are_no_time_lost),
+        cmocka_unit_test(empty),
         cmocka_unit_test(order_is_given_up_for_memory_not_counts),
         cmocka_unit_test(chrome),
         cmocka_unit_test(chrome_without_order),
