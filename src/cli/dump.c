@@ -35,7 +35,8 @@ static const char usage[] =
     "      --no-cmdline     leave command lines out\n"
     "      --help           this text\n"
     "\n"
-    "A thread is running, idle (it sleeps or waits in the kernel), or waits for the GIL; one that holds the GIL is marked.\n"
+    "A thread is running, idle (it sleeps or waits in the kernel), waits for the GIL, or is stopped (by a signal or a\n"
+    "debugger); one that holds the GIL is marked. The main thread is the first, then the others by their age.\n"
     "\n"
     "Examples:\n"
     "  alula dump 4242\n"
@@ -231,7 +232,7 @@ static int dump_job(struct dump *d) {
     struct al_stack_error error = {""};
     int result = al_dump_job_read(&job, d->pid, &d->settings, d->no_cmdline, d->locals, &error);
     al_buf_str(&b, d->json ? "{\"differences\": " : "");
-    if (!result)
+    if (!result && (d->json || !job.none_read)) // else errors say it all
         result = al_dump_differences(&b, &job, d->json);
     al_buf_str(&b, d->json ? ", \"processes\": [" : "");
     for (uint32_t i = 0; !result && i < job.count; i++)

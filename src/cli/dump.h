@@ -87,6 +87,7 @@ struct al_dump_job {
     struct al_dump_absent *absent; // ranks that should run on this host and do not
     uint32_t absent_count;
     int32_t world;      // -1 not known
+    bool none_read;     // nothing is Python, or may be read
     bool peers;         // no rank is known: processes side by side are compared instead
     double apart;       // seconds between the samples
     int64_t at_ns;      // monotonic, of the later ones

@@ -42,7 +42,7 @@ static const struct al_stack_thread *thread_of(const struct al_stack_thread *lis
 static enum al_differ_doing doing_of(const struct al_differ_rank *r, const struct al_stack_thread *first,
                                      const struct al_stack_thread *second) {
     char state = r->member->dump.process->state;
-    if (state == 'T' || state == 't')
+    if (al_stacks_stopped(r->member->dump.process))
         return AL_DIFFER_STOPPED;
     if (state == 'D' && second->main)
         return AL_DIFFER_BLOCKED;

@@ -140,6 +140,13 @@ static int sample_between(struct al_dump_job *j, int number) {
     return 0;
 }
 
+static bool any_read(const struct al_dump_job *j) {
+    bool any = false;
+    for (uint32_t i = 0; i < j->count && !any; i++)
+        any = !j->members[i].result;
+    return any;
+}
+
 static int look_between(struct al_dump_job *j) {
     struct al_clock clock;
     int result = 0;
@@ -348,12 +355,13 @@ int al_dump_job_read(struct al_dump_job *j, pid_t pid, const struct al_stack_set
         result = sample_all(j, settings, true, false);
     if (!result)
         find_peers(j);
-    if (!result)
+    if (!result && any_read(j))
         result = look_between(j);
     j->at_ns = al_monotonic_ns();
     j->apart = (double)(j->at_ns - began) / 1e9;
     if (!result)
         result = sample_all(j, settings, false, locals);
+    j->none_read = !any_read(j);
     tell_one(j, pid);
     if (!result)
         result = find_absent(j);

@@ -7,13 +7,22 @@
 
 static const char *const STATUS_KEYS[] = {"ok", "unstable", "unreadable", "left_out", "empty"};
 
-static const char *state_key(const struct al_stack_thread *t) {
+// One that runs was let go since.
+static bool stopped(const struct al_dump *d, const struct al_stack_thread *t) {
+    return al_stacks_stopped(d->process) && t->idle == AL_STACK_YES;
+}
+
+static const char *state_key(const struct al_dump *d, const struct al_stack_thread *t) {
+    if (stopped(d, t))
+        return "stopped";
     if (t->waits_gil == AL_STACK_YES)
         return "waits_for_gil";
     return t->idle == AL_STACK_YES ? "idle" : t->idle == AL_STACK_NO ? "running" : NULL;
 }
 
-static const char *state_words(const struct al_stack_thread *t) {
+static const char *state_words(const struct al_dump *d, const struct al_stack_thread *t) {
+    if (stopped(d, t))
+        return "stopped";
     if (t->waits_gil == AL_STACK_YES)
         return "waits for the GIL";
     return t->idle == AL_STACK_YES ? "idle" : t->idle == AL_STACK_NO ? "running" : "state not known";
@@ -94,7 +103,7 @@ static void thread_text(struct al_buf *b, const struct al_dump *d, const struct 
     }
     if (t->interp > 0)
         al_buf_printf(b, " of interpreter %lld", (long long)t->interp);
-    al_buf_printf(b, ": %s%s\n", state_words(t), t->holds_gil == AL_STACK_YES ? ", holds the GIL" : "");
+    al_buf_printf(b, ": %s%s\n", state_words(d, t), t->holds_gil == AL_STACK_YES ? ", holds the GIL" : "");
     if (t->status == AL_STACK_UNSTABLE)
         al_buf_str(b, "    (it moved while it was read: inner frames are missing)\n");
     else if (t->status == AL_STACK_UNREADABLE)
@@ -128,7 +137,7 @@ void al_dump_text(struct al_buf *b, const struct al_dump *d) {
     al_buf_char(b, '\n');
     if (d->tasks.missing)
         al_buf_printf(b, "  (tasks are not told: %s)\n", d->tasks.missing);
-    for (size_t i = 0; i < d->sample->count; i++)
+    for (size_t i = d->sample->count; i-- > 0;) // the interpreter's list begins with the newest, and ends with the main thread
         thread_text(b, d, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
     for (uint32_t i = 0; i < d->tasks.count; i++)
         if (!d->tasks.list[i].tstate && !d->tasks.list[i].running) {
@@ -232,7 +241,7 @@ static void thread_json(struct al_buf *b, const struct al_dump *d, const struct 
     number(b, "tid", t->tid > 0, t->tid);
     al_buf_printf(b, ", \"ident\": %llu, \"interpreter\": %lld, \"main\": %s, ", (unsigned long long)t->id, (long long)t->interp,
                   t->main ? "true" : "false");
-    text(b, "state", state_key(t));
+    text(b, "state", state_key(d, t));
     al_buf_str(b, ", ");
     three(b, "holds_gil", t->holds_gil);
     al_buf_str(b, ", ");
@@ -258,8 +267,8 @@ static void read_json(struct al_buf *b, const struct al_dump *d) {
     al_buf_printf(b, ", \"free_threaded\": %s, \"time\": ", info.free_threaded ? "true" : "false");
     al_jsonl_time(b, d->at_realtime_ns);
     al_buf_str(b, ", \"threads\": [");
-    for (size_t i = 0; i < d->sample->count; i++) {
-        al_buf_str(b, i ? ", " : "");
+    for (size_t i = d->sample->count; i-- > 0;) {
+        al_buf_str(b, i + 1 < d->sample->count ? ", " : "");
         thread_json(b, d, &d->sample->threads[i], d->locals ? d->locals[i] : NULL);
     }
     al_buf_str(b, "], ");

@@ -37,6 +37,10 @@ struct al_stacks_who {
 // The named process is among them even when nothing is known of it. top: that of a look before, which spares the way up;
 // else 0. AL_E_NOMEM, or what /proc answers.
 int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline, pid_t top);
+// By a signal or a debugger.
+static inline bool al_stacks_stopped(const struct al_stacks_process *p) {
+    return p->state == 'T' || p->state == 't';
+}
 void al_stacks_free(struct al_stacks_who *who);
 // Of a process that has just started (alula profile $! in a script), which is a shell still or whose interpreter is not up
 // yet: returns when it can be read, or when it is no longer young.

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -88,7 +89,7 @@ def test_threads_with_name_state_and_lines(alula, program):
     assert found["pid"] == process.pid and found["error"] is None
     assert found["python"].startswith(".".join(map(str, sys.version_info[:3 if sys.version_info >= (3, 11) else 2])))
     threads = {thread["name"]: thread for thread in found["threads"]}
-    assert set(threads) == {"MainThread", "prefetch", "loader"}
+    assert list(threads) == ["MainThread", "prefetch", "loader"]  # by age
     assert threads["MainThread"]["main"] and threads["MainThread"]["tid"] == process.pid
     assert threads["MainThread"]["state"] == threads["prefetch"]["state"] == "idle"
     assert threads["loader"]["state"] == "running" and threads["prefetch"]["holds_gil"] is False
@@ -98,6 +99,22 @@ def test_threads_with_name_state_and_lines(alula, program):
     assert threads["loader"]["frames"][0]["function"] == "work"
     assert f'thread {process.pid} "MainThread": idle\n' in text
     assert f"    {program}:{line_of(program, 'time.sleep(seconds)')} inner\n" in text
+
+
+def test_a_stopped_process_says_so(alula, program):
+    with running(sys.executable, program) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            end = time.monotonic() + 30
+            tasks = list(pathlib.Path(f"/proc/{process.pid}/task").iterdir())
+            while any("State:\tT" not in (t / "status").read_text() for t in tasks) and time.monotonic() < end:
+                time.sleep(0.01)
+            threads = json.loads(alula("dump", "--json", process.pid).stdout)["processes"][0]["threads"]
+            text = alula("dump", process.pid).stdout
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+    assert [t["state"] for t in threads] == ["stopped"] * 3
+    assert f'thread {process.pid} "MainThread": stopped\n' in text or f'thread {process.pid} "MainThread": stopped, holds' in text
 
 
 def test_a_job_with_roles_and_ranks(alula, program, tmp_path):
