@@ -164,7 +164,15 @@ void al_cfi_close(struct al_cfi *c) {
     *c = (struct al_cfi){0};
 }
 
-// Copies the entry that covers the address, and the one that it refers to, so that libdw finds both.
+// Bytes of code that an entry covers.
+static uint64_t covers(const unsigned char *fde, unsigned pointer) {
+    uint64_t bytes = 0;
+    memcpy(&bytes, fde + 8 + pointer, pointer);
+    return bytes;
+}
+
+// Copies the entry that covers the address, and the one that it refers to, so that libdw finds both. The table tells only where
+// each begins: code without an entry (assembly) follows another's.
 static bool fill_entry(struct al_cfi *c, uint64_t address, uint64_t *ret_start) {
     uint64_t low = 0, high = c->count;
     while (low < high) {
@@ -178,7 +186,7 @@ static bool fill_entry(struct al_cfi *c, uint64_t address, uint64_t *ret_start) 
         return false;
     const unsigned char *entry = at(c, c->table + 8 * (low - 1));
     uint64_t fde = c->header + (uint64_t)(int64_t)(int32_t)al_u32(entry + 4);
-    *ret_start = c->header + (uint64_t)(int64_t)(int32_t)al_u32(entry);
+    uint64_t start = c->header + (uint64_t)(int64_t)(int32_t)al_u32(entry);
     if (!fill(c, fde, 8))
         return false;
     struct al_cfi_shape shape;
@@ -187,8 +195,12 @@ static bool fill_entry(struct al_cfi *c, uint64_t address, uint64_t *ret_start) 
     if (length < 4 || length > AL_CFI_ENTRY_MOST || !fill(c, fde, 4ULL + length) || !fill(c, cie, 8))
         return false;
     uint32_t cie_length = al_u32(at(c, cie));
-    return cie_length <= AL_CFI_ENTRY_MOST && fill(c, cie, 4ULL + cie_length) &&
-           al_cfi_cie_ok(at(c, cie), 4ULL + cie_length, true, &shape) && al_cfi_fde_ok(at(c, fde), 4ULL + length, &shape);
+    if (cie_length > AL_CFI_ENTRY_MOST || !fill(c, cie, 4ULL + cie_length) ||
+        !al_cfi_cie_ok(at(c, cie), 4ULL + cie_length, true, &shape) || !al_cfi_fde_ok(at(c, fde), 4ULL + length, &shape) ||
+        address - start >= covers(at(c, fde), shape.pointer))
+        return false;
+    *ret_start = start;
+    return true;
 }
 
 int al_cfi_rule(struct al_cfi *c, struct al_rules *rules, uint64_t address, uint32_t *ret, uint64_t *ret_start) {

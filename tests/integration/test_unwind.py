@@ -278,6 +278,23 @@ def test_code_made_at_run_time(build, compiled, flags, how):
         assert found[found.index("four"):][:len(CHAIN)] == CHAIN
 
 
+@x86
+def test_assembly_without_tables(build, compiled, folder):
+    """The table tells where entries begin: what follows one is not its function, neither for its name nor for its caller."""
+    with Stood(build, compiled("-O2"), "assembly") as program:
+        for options in ([], ["--waiting"]):
+            status, frames = program.look(*options)
+            assert status == "whole"
+            has_chain(frames, ["stand", "assembly", "by_assembly"])
+    stripped = folder / "stripped-assembly"
+    subprocess.run(["strip", "--strip-all", "--remove-section=.gnu_debugdata", "-o", stripped, compiled("-O2")], check=True)
+    symbols = subprocess.run(["nm", compiled("-O2")], capture_output=True, text=True, check=True).stdout
+    begin = int(re.search(r"^([0-9a-f]+) T assembly$", symbols, re.M)[1], 16)
+    with Stood(build, stripped, "assembly") as program:
+        own = names(frame for frame in program.look()[1] if frame["object"] == str(stripped))
+    assert begin < int(own[1], 16) < begin + 32, own
+
+
 def test_library_that_comes_later(build, compiled, folder):
     (folder / "later.c").write_text("volatile int sink; void loaded_later(void (*f)(void)) { f(); sink++; }")
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", folder / "later.so", folder / "later.c"], check=True)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A known chain of calls to look at from outside: main, one, two (its frame has no fixed size), three (its frame is
 // aligned), four, and then what is asked for. A line on standard output says that it stands there.
-// chain pause | spin | calls | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp
+// chain pause | spin | calls | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp | assembly
 #include <alloca.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -107,6 +107,28 @@ PLAIN static void by_code(const char *map, int pointer) {
     ((void (*)(void (*)(void)))(void *)code)(stand);
     sink++;
 }
+
+// Assembly with a name and without tables, between functions that have them. Below its return address lies another, of a call that
+// is long over.
+void assembly(void (*call)(void), void *stale);
+__asm__(".text\n.globl assembly\n.type assembly, @function\nassembly:\nsub $24, %rsp\nmov %rsi, 8(%rsp)\ncall *%rdi\nadd $24, %rsp\nret\n"
+        ".size assembly, . - assembly\n");
+
+PLAIN static void *caller(void) {
+    return __builtin_return_address(0);
+}
+
+PLAIN static void *by_pointer(void) {
+    void *(*volatile called)(void) = caller;
+    void *ret = called();
+    sink++;
+    return ret;
+}
+
+PLAIN static void by_assembly(void) {
+    assembly(stand, by_pointer());
+    sink++;
+}
 #endif
 
 PLAIN static void four(void) {
@@ -127,7 +149,8 @@ PLAIN static void four(void) {
     else if (!strcmp(words[1], "code") || !strcmp(words[1], "code-fp")) {
         snprintf(map, sizeof map, "/tmp/perf-%d.map", (int)getpid());
         by_code(map, words[1][4] == '-');
-    }
+    } else if (!strcmp(words[1], "assembly"))
+        by_assembly();
 #endif
     else
         stand();
