@@ -113,7 +113,7 @@ static void thread_text(struct al_buf *b, const struct al_dump *d, const struct 
     if (t->native == AL_STACK_NATIVE_ABSENT)
         al_buf_str(b, "    (Python only: no picture of its registers could be had)\n");
     else if (t->native == AL_STACK_NATIVE_UNFIT)
-        al_buf_str(b, "    (Python only: its native frames did not fit, it moved between the two readings)\n");
+        al_buf_str(b, "    (Python only: its native frames did not fit, as when it moves in between or its stack is very deep)\n");
     frames_text(b, d, t, locals);
     if (t->native == AL_STACK_NATIVE_PART)
         al_buf_str(b, "    (native frames further out are missing)\n");

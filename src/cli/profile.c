@@ -323,7 +323,7 @@ static void say_native(const struct al_profiling *p) {
     al_profiling_native_counts(p, &c);
     uint64_t all = c.merged + c.part + c.absent + c.unfit;
     al_cli_error("profile: of %llu stacks %.1f %% with native frames, %.1f %% from the innermost ones on (the rest could not be unwound), "
-                 "Python only: %.1f %% without a picture, %.1f %% that moved%s",
+                 "Python only: %.1f %% without a picture, %.1f %% that did not fit%s",
                  (unsigned long long)all, share(c.merged, all), share(c.part, all), share(c.absent, all), share(c.unfit, all),
                  c.capture.no_room ? "; kernel.perf_event_mlock_kb or ulimit -l left no room for all threads' pictures" : "");
 }

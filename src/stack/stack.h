@@ -81,7 +81,8 @@ enum al_stack_native { // of a thread's native frames
     AL_STACK_NATIVE_MERGED, // they are among the frames
     AL_STACK_NATIVE_PART,   // merged from the innermost on: what lies further out could not be unwound, or is not read
     AL_STACK_NATIVE_ABSENT, // no picture of its registers could be had
-    AL_STACK_NATIVE_UNFIT,  // they did not fit the Python frames: it moved between the two readings
+    AL_STACK_NATIVE_UNFIT,  // they did not fit the Python frames: it moved between the two readings, the copy of its stack ended
+                            // before them, or it runs more than one interpreter
 };
 
 enum al_stack_tristate { AL_STACK_UNKNOWN, AL_STACK_NO, AL_STACK_YES };

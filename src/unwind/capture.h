@@ -54,6 +54,8 @@ bool al_capture_release(struct al_capture *c);
 // the clock of perf's: al_capture_has_clock.
 pid_t al_capture_wait(struct al_capture *c, int64_t until_ns);
 bool al_capture_has_clock(const struct al_capture *c, pid_t tid);
+// The pictures of a running thread did not reach far enough up its stack: the next ones have all that perf gives of it.
+void al_capture_deepen(struct al_capture *c, pid_t tid);
 // To poll for input together with other captures; al_capture_wait with the time 0 then tells.
 int al_capture_fd(const struct al_capture *c);
 

@@ -22,6 +22,7 @@ struct al_clock_ring {
     void *map;
     size_t size; // of the data, behind one page of its own
     int64_t used_ns;
+    bool deep; // its pictures hold as much of the stack as can be had, or there was no room for that
 };
 
 struct al_stopping { // asked to stop, and not let go yet

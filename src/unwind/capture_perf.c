@@ -21,7 +21,7 @@
 #include "unwind/capture_parts.h"
 
 #define RINGS_MOST 512u
-#define RING_LARGE (128u << 10) // three pictures of 32 KiB
+#define RING_LARGE (128u << 10) // three pictures of 32 KiB; twice that for the largest
 #define RING_SMALL (64u << 10)  // one
 #define ROOM_RETRY_NS AL_NS_PER_S
 #define UNUSED_NS (2 * AL_NS_PER_S) // so long a thread must not have run for its ring to be given to another
@@ -43,7 +43,7 @@ static uint8_t dwarf_of(unsigned i) {
 }
 #endif
 
-static int open_clock(const struct al_capture *c, pid_t tid, bool with_kernel) {
+static int open_clock(const struct al_capture *c, pid_t tid, bool with_kernel, uint32_t stack_size) {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
         .size = sizeof attr,
@@ -56,7 +56,7 @@ static int open_clock(const struct al_capture *c, pid_t tid, bool with_kernel) {
         .clockid = CLOCK_MONOTONIC,
         .wakeup_events = 1,
         .sample_regs_user = REGS_MASK,
-        .sample_stack_user = c->stack_size,
+        .sample_stack_user = stack_size,
     };
     return (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
@@ -104,10 +104,10 @@ static int forbidden(const struct al_capture *c, int error, struct al_unwind_err
 }
 
 int al_perf_try(struct al_capture *c, struct al_unwind_error *error) {
-    int fd = open_clock(c, c->pid, true), why = errno;
+    int fd = open_clock(c, c->pid, true, c->stack_size), why = errno;
     c->with_kernel = fd >= 0;
     if (fd < 0 && (why == EACCES || why == EPERM)) { // from level 2 on without the capability: the user's half only
-        fd = open_clock(c, c->pid, false);
+        fd = open_clock(c, c->pid, false, c->stack_size);
         why = errno;
     }
     if (fd < 0)
@@ -153,10 +153,10 @@ static bool drop_unused(struct al_capture *c, int64_t now) {
     return true;
 }
 
-static void *map_ring(struct al_capture *c, int fd, size_t *ret_size, int64_t now) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+static void *map_ring(struct al_capture *c, int fd, bool deep, size_t *ret_size, int64_t now) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), times = deep ? 2 : 1;
     for (;;) {
-        for (size_t size = RING_LARGE; size >= RING_SMALL && size >= page; size /= 2) {
+        for (size_t size = times * RING_LARGE; size >= times * RING_SMALL && size >= page; size /= 2) {
             void *map = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
             *ret_size = size;
             if (map != MAP_FAILED)
@@ -178,9 +178,31 @@ static bool more_rings(struct al_capture *c) {
     return true;
 }
 
+// 0 and *ret->fd -1 where there is no room for one; AL_E_GONE.
+static int open_ring(struct al_capture *c, pid_t tid, bool deep, struct al_clock_ring *ret) {
+    int64_t now = al_monotonic_ns();
+    int fd = open_clock(c, tid, c->with_kernel, deep ? AL_CAPTURE_STACK_MOST : c->stack_size), error = errno;
+    *ret = (struct al_clock_ring){.tid = tid, .fd = fd, .used_ns = now, .deep = deep};
+    if (fd < 0)
+        return error == ESRCH ? AL_E_GONE : 0;
+    ret->map = map_ring(c, fd, deep, &ret->size, now);
+    if (ret->map != MAP_FAILED)
+        return 0;
+    close(fd);
+    ret->fd = -1;
+    return 0;
+}
+
+static void add_ring(struct al_capture *c, const struct al_clock_ring *r) {
+    struct epoll_event wanted = {.events = EPOLLIN, .data.u32 = (uint32_t)r->tid};
+    (void)epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, r->fd, &wanted);
+    c->rings[c->ring_count++] = *r;
+}
+
 // 0 also where there is no room for one; AL_E_GONE.
 static int give_clock(struct al_capture *c, pid_t tid) {
     int64_t now = al_monotonic_ns();
+    struct al_clock_ring r;
     if (now < c->room_retry_ns)
         return 0;
     if (!more_rings(c))
@@ -188,24 +210,26 @@ static int give_clock(struct al_capture *c, pid_t tid) {
     c->room_retry_ns = now + ROOM_RETRY_NS;
     if (c->ring_count >= RINGS_MOST && !drop_unused(c, now))
         return 0;
-    int fd = open_clock(c, tid, c->with_kernel);
-    if (fd < 0) {
-        int error = errno;
-        c->room_retry_ns = error == ESRCH ? 0 : c->room_retry_ns;
-        return error == ESRCH ? AL_E_GONE : 0;
-    }
-    struct al_clock_ring r = {.tid = tid, .fd = fd, .used_ns = now};
-    r.map = map_ring(c, fd, &r.size, now);
-    if (r.map == MAP_FAILED) {
-        c->counts.no_room = true;
-        close(fd);
-        return 0;
-    }
-    struct epoll_event wanted = {.events = EPOLLIN, .data.u32 = (uint32_t)tid};
-    (void)epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &wanted);
-    c->rings[c->ring_count++] = r;
-    c->room_retry_ns = 0;
-    return 0;
+    int result = open_ring(c, tid, c->stack_size == AL_CAPTURE_STACK_MOST, &r);
+    if (result || r.fd >= 0)
+        c->room_retry_ns = 0;
+    c->counts.no_room |= r.map == MAP_FAILED;
+    if (r.fd >= 0)
+        add_ring(c, &r);
+    return result;
+}
+
+void al_capture_deepen(struct al_capture *c, pid_t tid) {
+    struct al_clock_ring *old = find(c, tid), r;
+    if (!old || old->deep)
+        return;
+    old->deep = true; // whatever comes of it: it is tried once
+    if (open_ring(c, tid, true, &r) || r.fd < 0 || !more_rings(c))
+        return;
+    old = find(c, tid); // room may have been made at the expense of others
+    if (old)
+        close_ring(c, (uint32_t)(old - c->rings));
+    add_ring(c, &r);
 }
 
 static void copy_out(const struct al_clock_ring *r, uint64_t at, void *out, size_t size) {

@@ -266,6 +266,17 @@ static int merge(struct al_native *n, struct merged *out, const struct al_unwind
     return result;
 }
 
+// Whether the copy of the stack ends before the loop that runs Python: large buffers of C's lie between.
+static bool ends_before_python(struct al_native *n, const struct al_unwind_input *in) {
+    struct al_unwind_stack u;
+    if (al_unwind_thread(n->unwind, in, &u) != 0 || u.status != AL_UNWIND_CUT || u.count == AL_UNWIND_DEPTH_MOST)
+        return false;
+    for (uint32_t i = 0; i + 1 < u.count; i++)
+        if (u.frames[i].kind == AL_UNWIND_INTERPRETER)
+            return false;
+    return true;
+}
+
 static int picture(struct al_native *n, pid_t tid, enum al_native_when when, struct al_unwind_input *in,
                    enum al_capture_status *status) {
     int64_t age, until = al_monotonic_ns() + AWAIT_NS;
@@ -300,8 +311,11 @@ static int take(struct al_native *n, size_t i, enum al_native_when when, struct 
     bool fits = pinned(n, &in, &t->frames[0]);
     n->counts.pinned += fits;
     n->counts.unpinned += !fits;
-    if (!fits && status == AL_CAPTURE_RUNNING)
+    if (!fits && status == AL_CAPTURE_RUNNING) {
+        if (ends_before_python(n, &in))
+            al_capture_deepen(n->capture, t->tid);
         return 0;
+    }
     result = merge(n, out, &in, t);
     if (result || status != AL_CAPTURE_ASLEEP)
         return result;
