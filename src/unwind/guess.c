@@ -126,6 +126,27 @@ static bool keeps_frame_pointer(struct al_unwind *u, uint64_t start) {
 #endif
 }
 
+// Whether the stack stands where the call left it: assembly that needs room makes it at once. Only of code that called nobody.
+static bool leaves_stack(struct al_unwind *u, uint64_t start) {
+#if defined __aarch64__
+    (void)u;
+    (void)start;
+    return false; // the return address is in a register then
+#else
+    static const unsigned char by[][3] = {{0x48, 0x83, 0xec}, {0x48, 0x81, 0xec}, {0x48, 0x89, 0xe5}, {0x48, 0x8b, 0xec},
+                                          {0x48, 0x89, 0xe0}, {0x49, 0x89, 0xe2}, {0x4c, 0x8b, 0xdc}, {0x49, 0x89, 0xe3},
+                                          {0x48, 0x8d, 0x64}, {0x48, 0x8d, 0xa4}}; // sub, lea; or it is kept elsewhere first
+    unsigned char b[16];
+    if (!start || !al_memory_get(&u->memory, start, b, sizeof b))
+        return false;
+    unsigned at = memcmp(b, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0; // endbr64
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        if (memcmp(b + at, by[i], sizeof by[i]) == 0)
+            return false;
+    return (b[at + (b[at] == 0x41)] & 0xf8) != 0x50 && b[at] != 0xc8; // push, enter
+#endif
+}
+
 static bool by_frame_pointer(struct al_unwind *u, const struct al_known *k, struct al_regs *regs) {
     uint64_t fp = regs->value[AL_REG_FP], pc, saved;
     if (!al_reg_known(regs, AL_REG_FP) || fp < regs->value[AL_REG_SP] || fp % 8 != 0 || !al_copy_u64(&u->copy, fp, &saved) ||
@@ -138,9 +159,15 @@ static bool by_frame_pointer(struct al_unwind *u, const struct al_known *k, stru
 }
 
 // Code made at run time, or assembly without tables. A frame pointer is believed first where the function makes one, or
-// where that cannot be seen; else the words on the stack are.
-bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs) {
+// where that cannot be seen; else the words on the stack are: the first at once where nothing was put above it.
+bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs, bool called_nobody) {
     uint64_t at, pc;
+    if (called_nobody && (k->address == k->start || leaves_stack(u, k->start)) &&
+        al_copy_u64(&u->copy, regs->value[AL_REG_SP], &pc) && fit(u, pc, k->start)) {
+        regs->value[AL_REG_SP] += 8;
+        regs->value[AL_REG_PC] = pc;
+        return true;
+    }
     if ((!k->start || keeps_frame_pointer(u, k->start)) && by_frame_pointer(u, k, regs))
         return true;
     if (!find_return(u, regs->value[AL_REG_SP], k->start, &at) || !al_copy_u64(&u->copy, at, &pc))

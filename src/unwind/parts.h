@@ -55,8 +55,8 @@ bool al_is_loop_part(struct al_unwind *u, struct al_dso *d, uint64_t start);
 bool al_guess_cfa(struct al_unwind *u, const struct al_known *k, const struct al_regs *regs, uint64_t *ret_cfa);
 // Where the linkage stub that begins at `stub` has its target's address; 0: it is none.
 uint64_t al_stub_slot(struct al_unwind *u, uint64_t stub);
-// Makes *regs the caller's of a function without a rule.
-bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs);
+// Makes *regs the caller's of a function without a rule. called_nobody: it runs, or was interrupted.
+bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs, bool called_nobody);
 
 #define AL_READ_AGAIN_NS 5000000000LL // mappings: a library unloaded and another one put there
 

@@ -127,7 +127,7 @@ static enum al_step step_from(struct al_unwind *u, struct walk *w, const struct 
         return go_up(u, w, k);
     if (k->outermost)
         return AL_STEP_END;
-    if (!al_guess_caller(u, k, &w->regs))
+    if (!al_guess_caller(u, k, &w->regs, w->exact))
         return AL_STEP_FAILS;
     w->guess = w->guessed = true;
     w->exact = false;

@@ -46,7 +46,7 @@ class Stood:
         assert self.child.stdout.readline() == "ready\n"
         state = state_of(self.child.pid)
         for _ in range(500):  # it prints before it waits
-            if {"spin", "calls"} & set(command) or state() == "S":
+            if {"spin", "calls", "leaf"} & set(command) or state() == "S":
                 break
             time.sleep(0.01)
 
@@ -293,6 +293,18 @@ def test_assembly_without_tables(build, compiled, folder):
     with Stood(build, stripped, "assembly") as program:
         own = names(frame for frame in program.look()[1] if frame["object"] == str(stripped))
     assert begin < int(own[1], 16) < begin + 32, own
+
+
+@x86
+def test_leaf_of_assembly(build, compiled):
+    """What it was called by is what the stack pointer points at; better words further up are of other times."""
+    with Stood(build, compiled("-O2"), "leaf") as program:
+        for _ in range(100):  # it has printed, and may not be there yet
+            status, frames = program.look()
+            if names(frames)[0] == "leaf":
+                break
+        assert status == "whole"
+        assert [frame["guessed"] is not None for frame in has_chain(frames, ["leaf", "by_leaf"])[:3]] == [False, True, False]
 
 
 def test_library_that_comes_later(build, compiled, folder):

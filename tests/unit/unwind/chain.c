@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A known chain of calls to look at from outside: main, one, two (its frame has no fixed size), three (its frame is
 // aligned), four, and then what is asked for. A line on standard output says that it stands there.
-// chain pause | spin | calls | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp | assembly
+// chain pause | spin | calls | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp | assembly | leaf
 #include <alloca.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -129,6 +129,24 @@ PLAIN static void by_assembly(void) {
     assembly(stand, by_pointer());
     sink++;
 }
+
+// It is jumped to, and what it returns to is behind a call of the one that jumped. Above lies the address of a call by pointer.
+void leaf(void);
+__asm__(".text\n.globl leaf\n.type leaf, @function\nleaf:\nxor %eax, %eax\n1: inc %eax\njmp 1b\n.size leaf, . - leaf\n");
+
+PLAIN static void jumps(void (*call)(void)) {
+    call();
+}
+
+PLAIN static void by_leaf(void) {
+    void *volatile stale[4];
+    for (int i = 0; i < 4; i++)
+        stale[i] = by_pointer();
+    puts("ready");
+    fflush(stdout);
+    jumps(leaf);
+    sink += stale[1] != NULL;
+}
 #endif
 
 PLAIN static void four(void) {
@@ -151,6 +169,8 @@ PLAIN static void four(void) {
         by_code(map, words[1][4] == '-');
     } else if (!strcmp(words[1], "assembly"))
         by_assembly();
+    else if (!strcmp(words[1], "leaf"))
+        by_leaf();
 #endif
     else
         stand();
