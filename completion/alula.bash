@@ -38,6 +38,14 @@ _alula_options() {
     esac
 }
 
+# Whoever may be looked at: root everybody, others their own.
+_alula_pids() {
+    local process
+    for process in /proc/[0-9]*; do
+        [[ $EUID == 0 || -O $process ]] && echo "${process##*/}"
+    done
+}
+
 # The words that may follow an option; fails when they are files or free text.
 _alula_values() {
     case $1 in
@@ -47,6 +55,10 @@ _alula_values() {
         esac ;;
     --fail-on) echo "info warning critical" ;;
     --preset) echo "debug" ;;
+    --pid) case $2 in
+        plot) return 1 ;;
+        *) _alula_pids ;;
+        esac ;;
     --source) echo "nvml scenario: replay:" ;;
     --show-codec) echo "enc dec enc,dec" ;;
     --show-power) echo "draw limit draw,limit" ;;
@@ -77,6 +89,10 @@ _alula() {
         smi) [[ $word == dmon || $word == pmon ]] && command=$word ;;
         esac
     done
+    case $command$prev in
+    profile-f) prev=--format ;;
+    dump-p | stacks-p | profile-p) prev=--pid ;;
+    esac
     if [[ $prev == --* ]] && values=$(_alula_values "$prev" "$command"); then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")
         [[ ${COMPREPLY[0]} == *: ]] && compopt -o nospace 2>/dev/null
@@ -85,6 +101,7 @@ _alula() {
     case $prev in
     --config | --record-scenario | --scenario | --filename | --output | --output-dir | --record | -o | --svg | --csv | -f)
         [[ $command == stat ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return; } ;;
+    --from) [[ $command == profile ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return; } ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_alula_options "$command")" -- "$cur")
@@ -97,6 +114,12 @@ _alula() {
     completion) values="bash zsh fish" ;;
     help) values="$commands $("${COMP_WORDS[0]}" help --metrics 2>/dev/null | sed -n 's/^  \([^ ]*\).*/\1/p')" ;;
     check-config | report | compare | replay | export | info | plot) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    attach | dump | stacks | profile | ask | memory) case $prev in
+        # What takes a number, a time or a name.
+        -d | -r | --duration | --rate | --depth | --thread | --filter | --window | --rows | --id | --for | --wait | --log-every | \
+            --model-size | --empty-cache-above | --interval | --gpu | --speed | --start | --end | --timeout) values= ;;
+        *) values=$(_alula_pids) ;;
+        esac ;;
     *) values= ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur")

@@ -75,7 +75,7 @@ complete -c alula -n '__alula_is run attach' -l log-every -x
 complete -c alula -n '__alula_is run attach' -l tensorboard
 complete -c alula -n '__alula_is run attach' -l record -r -F
 complete -c alula -n '__alula_is attach' -l wait -x
-complete -c alula -n '__alula_is attach dump stacks profile' -a '(__fish_complete_pids)'
+complete -c alula -n '__alula_is attach dump stacks profile ask memory' -a '(__fish_complete_pids)'
 complete -c alula -n '__alula_is dump stacks profile' -s p -l pid -x -a '(__fish_complete_pids)'
 complete -c alula -n '__alula_is dump stacks profile' -s s -l subprocesses
 complete -c alula -n '__alula_is stacks profile' -s n -l native

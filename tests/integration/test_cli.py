@@ -275,6 +275,30 @@ def test_completion_of_words(alula_bin, root, shell):
     assert complete("stat", "--show-power", "draw") == ["draw", "draw,limit"]
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_of_processes_and_of_profiles(alula_bin, root, shell):
+    def complete(*words):
+        return shell(root, alula_bin, ["alula", *words])
+
+    pid = str(os.getpid())
+    for command in ("attach", "dump", "stacks", "profile", "ask", "memory"):
+        assert pid in complete(command, "") and complete(command, pid) == [pid], command
+    for command in ("dump", "stacks", "profile"):
+        for option in ("-p", "--pid"):
+            assert pid in complete(command, option, ""), (command, option)
+    for option in ("--duration", "--rate", "-d", "-r"):
+        assert complete("profile", option, "") == complete("stacks", option, "") == []
+    formats = ["flamegraph", "svg", "speedscope", "folded", "pprof", "chrome", "alula"]
+    for option in ("-f", "--format"):
+        assert sorted(complete("profile", option, "")) == sorted(formats)
+
+
+def test_bash_completes_files_of_profiles(alula_bin, root, tmp_path):
+    (tmp_path / "run.alula").touch()
+    for words in (["profile", "--from"], ["profile", "-o"], ["smi", "-f"]):
+        assert bash(root, alula_bin, ["alula", *words, f"{tmp_path}/"]) == [f"{tmp_path}/run.alula"]
+
+
 def test_bash_completes_behind_an_equals_sign(alula_bin, root):
     assert bash(root, alula_bin, ["alula", "watch", "--fail-on", "=", "w"]) == ["warning"]
     assert bash(root, alula_bin, ["alula", "watch", "--fail-on", "="]) == ["info", "warning", "critical"]
@@ -318,6 +342,32 @@ def test_page_has_the_options_of_help(alula, root, command):
     common = mentioned((root / "man" / "alula.1").read_text().replace("\\-", "-"))
     missing = listed(help_of(alula, command)) - mentioned(page) - common
     assert missing == set()
+
+
+def options_of(root, name):
+    """What getopt takes in src/cli/NAME.c: {"--pid", "-p", ...}."""
+    source = (root / "src" / "cli" / f"{name}.c").read_text()
+    letters = re.search(r'getopt_long\(argc, argv, "\+?([\w:]+)"', source)[1].replace(":", "")
+    table = source.split("static const struct option")[1].split("};")[0]
+    return {f"--{word}" for word in re.findall(r'{"([a-z-]+)",', table)} | {f"-{letter}" for letter in letters}
+
+
+@pytest.mark.parametrize("command, source, quiet", [("dump", "dump", set()), ("stacks", "live", set()),
+                                                    ("profile", "profile", {"--full-filenames"})])  # py-spy's, always so
+def test_stack_commands_have_the_same_options_everywhere(alula, root, command, source, quiet):
+    """What is taken, what --help lists, and what the page has an entry for."""
+    taken = options_of(root, source) - quiet - {"-h"}
+    help_text = help_of(alula, command)
+    page = (root / "man" / f"alula-{command}.1").read_text().replace("\\-", "-")
+    entries = set()
+    for tag in re.findall(r"^\.TP\n(.*)", page.split("\n.SH OPTIONS")[1].split("\n.SH EXIT STATUS")[0], re.M):
+        entries |= mentioned(re.sub(r"\\f.|[\",]", " ", tag))
+    assert taken == entries
+    told, examples = help_text.split("Examples:\n")
+    assert taken - mentioned(told) == mentioned(told) - taken == set()
+    examples = re.findall(r"^  alula (.*)", examples, re.M) + re.findall(r"^\.B alula (.*)", page, re.M)
+    shown = [re.split(r" -- | \| ", example)[0] for example in examples if example.startswith(command)]
+    assert len(shown) >= 5 and mentioned(" ".join(shown)) - taken == set()
 
 
 def test_references_between_pages_exist(root):

@@ -187,6 +187,7 @@ def commands_in(text):
     """(subcommand, options) of each alula command in code, as far as the job's own `--`."""
     code = re.findall(r"`([^`\n]+)`", text)
     code += [line for block in re.findall(r"```\w*\n(.*?)```", text, re.S) for line in block.splitlines()]
+    code += re.findall(r"^ {4}(\$ .+)", text, re.M)
     for piece in code:
         command = re.search(r"(?:^|\$ |\| |sudo |srun |\()alula ([a-z-]+)(.*)", piece.strip())
         if command and not command[1].startswith("-"):
