@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+import procs
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -41,6 +43,12 @@ def standin():
 @pytest.fixture(scope="session")
 def scenarios():
     return ROOT / "tests" / "scenarios"
+
+
+@pytest.fixture
+def open_path():
+    with procs.open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -7,8 +7,19 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")  # what follows runs as another user
 HOST_PID_NS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
+
+
+@contextlib.contextmanager
+def open_folder():
+    """A folder that other users may look into, too. pytest's own are closed to them, and again with each session that the
+    same user begins elsewhere."""
+    with tempfile.TemporaryDirectory(prefix="alula-test-") as name:
+        os.chmod(name, 0o755)
+        yield pathlib.Path(name)
 
 
 @contextlib.contextmanager

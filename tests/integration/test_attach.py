@@ -14,7 +14,7 @@ import time
 import pytest
 
 import interpreters
-import scenes
+from procs import NOBODY
 
 pytestmark = pytest.mark.plain
 
@@ -67,8 +67,8 @@ class Job:
 def job(tmp_path):
     made = []
 
-    def make(**kwargs):
-        made.append(Job(tmp_path, **kwargs))
+    def make(folder=tmp_path, **kwargs):
+        made.append(Job(folder, **kwargs))
         return made[-1]
 
     yield make
@@ -269,17 +269,15 @@ def test_who_is_refused(alula, job, tmp_path):
 
 
 needs_root = pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
-NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 
 
 @needs_root
-def test_another_user_s_process(job, alula, alula_bin, tmp_path):
+def test_another_user_s_process(job, alula, open_path):
     """Refused without rights; root gets in, with copies that are that user's, and removes them."""
     python = next((p for p in interpreters.PATHS if not p.startswith("/root") and not os.path.realpath(p).startswith("/root")), None)
     if not python:
         pytest.skip("no interpreter that another user may run")
-    scenes.open_to_others(tmp_path)
-    theirs = job(python=python, command=NOBODY)
+    theirs = job(folder=open_path, python=python, command=NOBODY)
     before = set(os.listdir("/tmp"))
     got = alula("attach", "--for", "500ms", theirs.pid)
     assert got.returncode == 0 and "taken out of 1 process" in got.stderr, got.stderr
@@ -289,10 +287,9 @@ def test_another_user_s_process(job, alula, alula_bin, tmp_path):
 
 
 @needs_root
-def test_without_the_right_to(job, alula_bin, tmp_path):
-    program = tmp_path / "alula"
+def test_without_the_right_to(job, alula_bin, open_path):
+    program = open_path / "alula"
     shutil.copy(alula_bin, program)
-    scenes.open_to_others(tmp_path)
     j = job()
     got = subprocess.run([*NOBODY, str(program), "attach", str(j.pid)], capture_output=True, text=True, check=False, timeout=30)
     assert got.returncode == 4 and f"process {j.pid} belongs to user 0: attach as that user or as root" in got.stderr

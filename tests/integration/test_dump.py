@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+from procs import NOBODY
+
 PROGRAM = """
 import sys, threading, time
 
@@ -233,7 +235,7 @@ def test_no_permission_by_yama(alula_bin, program, tmp_path, scope, words):
     (tmp_path / "yama").mkdir()
     (tmp_path / "yama/ptrace_scope").write_text(f"{scope}\n")
     tmp_path.chmod(0o755)
-    in_namespace = 'mount --bind "$0" /proc/sys/kernel && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"'
+    in_namespace = f'mount --bind "$0" /proc/sys/kernel && exec {" ".join(NOBODY)} "$@"'
     if subprocess.run(["unshare", "--mount", "sh", "-c", in_namespace, tmp_path, "true"], check=False, capture_output=True).returncode:
         pytest.skip("unshare and setpriv do not do that here")
     with running(sys.executable, program) as process:

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from interpreters import IDS, PATHS
+from procs import NOBODY
 from test_dump import dumped, line_of, running
 from test_profile import folded, profiled, shares
 
@@ -327,19 +328,15 @@ def test_where_perf_is_forbidden(program, tmp_path):
 
 @needs_libdw
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
-def test_without_privileges(tmp_path):
+def test_without_privileges(open_path):
     """The same user without capabilities: perf's clock counts in user mode only (kernel.perf_event_paranoid 2)."""
     level = int(pathlib.Path("/proc/sys/kernel/perf_event_paranoid").read_text())
     if level > 2 or pathlib.Path("/proc/sys/kernel/yama/ptrace_scope").exists() and int(
             pathlib.Path("/proc/sys/kernel/yama/ptrace_scope").read_text()) > 0:
         pytest.skip("this kernel allows an unprivileged user neither")
     program = "import hashlib\nprint(flush=True)\nd = b'x' * (1 << 24)\nwhile True: hashlib.sha256(d).hexdigest()\n"
-    drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
-    binary = tmp_path / "alula"
-    shutil.copy(os.environ["ALULA_BIN"], binary)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder.stat().st_mode & 1 == 0:
-            binary = pathlib.Path(os.environ["ALULA_BIN"])  # not to be reached from there
+    drop = [*NOBODY, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
+    binary = shutil.copy(os.environ["ALULA_BIN"], open_path / "alula")
     with running(*drop, "/usr/bin/python3", "-c", program) as process:
         time.sleep(0.3)
         seen = []

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import scenes
+from procs import NOBODY
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 pytestmark = pytest.mark.slow
@@ -302,15 +303,14 @@ def test_nothing_is_looked_at(alula_bin, standin, tmp_path, how, arguments, more
     assert bool(messages) == (how != "busy") and not any("samples" in m for m in messages)
 
 
-def test_no_permission_is_said(alula_bin, standin, tmp_path):
+def test_no_permission_is_said(alula_bin, standin, open_path):
     if os.getuid() != 0:
         pytest.skip("needs root: alula runs as another user")
-    scenes.open_to_others(tmp_path)
-    with running(tmp_path, LOOP, "own") as job:
-        path = scenario(tmp_path, [job.pid])
-        (tmp_path / "alula.yaml").write_text(CONFIG)
-        watch = subprocess.Popen(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(alula_bin), "watch", "--json",
-                                  "--quiet", "--config", str(tmp_path / "alula.yaml"), "--for", "30s"], stdout=subprocess.PIPE,
+    with running(open_path, LOOP, "own") as job:
+        path = scenario(open_path, [job.pid])
+        (open_path / "alula.yaml").write_text(CONFIG)
+        watch = subprocess.Popen([*NOBODY, str(alula_bin), "watch", "--json", "--quiet",
+                                  "--config", str(open_path / "alula.yaml"), "--for", "30s"], stdout=subprocess.PIPE,
                                  env={**os.environ, "ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(path)}, encoding="utf-8")
         try:
             found = next(f for f in map(json.loads, watch.stdout)

@@ -16,6 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 sys.path.insert(0, str(HERE.parent / "integration"))
 import interpreters  # noqa: E402
+import procs  # noqa: E402
 
 PYTHONS = pathlib.Path(os.environ.get("ALULA_PYTHONS") or HERE.parents[1] / "build/pythons")
 REQUIRED = ["3.9", "3.11", "3.13", "3.13t", "3.14", "3.14t", "3.15"]
@@ -93,6 +94,12 @@ def sample(tools):
         return [line["threads"] for line in lines[:-1]], lines[-1] if lines else None, failed
 
     return run
+
+
+@pytest.fixture
+def open_path():
+    with procs.open_folder() as folder:
+        yield folder
 
 
 def settle(seconds=0.2):

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from conftest import ALL, OTHERS, PROGRAMS, PYTHONS, settle, started, version_of
+from procs import NOBODY
 
 DENIED, FORMAT, UNSUPPORTED, AGAIN, GONE, NOENT = -4, -6, -15, -16, -18, -5
 MAIN = """
@@ -154,7 +155,7 @@ def test_no_such_process(sample):
 
 def test_denied(sample):
     with started([sys.executable], "-c", MAIN) as child:
-        _, _, failed = sample(child.pid, command=["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
+        _, _, failed = sample(child.pid, command=NOBODY)
     assert failed[0] == DENIED
     assert "CAP_SYS_PTRACE" in failed[1] or "ptrace_scope" in failed[1]
 
