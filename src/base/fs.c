@@ -183,6 +183,13 @@ ssize_t al_fs_head(const char *path, char *out, size_t size) {
     return n;
 }
 
+int al_fs_ptrace_scope(int root_fd) {
+    static const char path[] = "/proc/sys/kernel/yama/ptrace_scope";
+    char text[16];
+    ssize_t len = root_fd < 0 ? al_fs_head(path, text, sizeof text) : al_fs_read(root_fd, path + 1, text, sizeof text);
+    return len > 0 ? atoi(text) : 0;
+}
+
 bool al_fs_write_all(int fd, const char *data, size_t len) {
     while (len) {
         ssize_t done = write(fd, data, len);

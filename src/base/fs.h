@@ -17,6 +17,8 @@ ssize_t al_fs_read(int root_fd, const char *path, char *out, size_t size);
 ssize_t al_fs_readf(int root_fd, char *out, size_t size, const char *format, ...) __attribute__((format(printf, 4, 5)));
 // The beginning of a file by its whole path, by one read as /proc gives it, with a NUL behind in any case; -1 with errno.
 ssize_t al_fs_head(const char *path, char *out, size_t size);
+// Yama's kernel.yama.ptrace_scope below a root, or (-1) of this machine; 0 where the kernel has none.
+int al_fs_ptrace_scope(int root_fd);
 // Target text of a symbolic link, likewise.
 ssize_t al_fs_link(int root_fd, const char *path, char *out, size_t size);
 int al_fs_u64(int root_fd, const char *path, uint64_t *ret);

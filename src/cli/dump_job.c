@@ -164,12 +164,7 @@ static int look_between(struct al_dump_job *j) {
 // When a thread last ran, in ms of the scheduler's clock; -1 not known (a kernel without CONFIG_SCHED_DEBUG).
 static double last_ran(const char *path) {
     char text[4096];
-    int root = -1;
-    if (al_fs_root("/", &root))
-        return -1;
-    ssize_t len = al_fs_read(root, path, text, sizeof text);
-    (void)close(root);
-    const char *at = len > 0 ? strstr(text, "se.exec_start") : NULL;
+    const char *at = al_fs_head(path, text, sizeof text) > 0 ? strstr(text, "se.exec_start") : NULL;
     at = at ? strchr(at, ':') : NULL;
     return at ? strtod(at + 1, NULL) : -1;
 }
@@ -180,8 +175,8 @@ static double asleep(const struct al_dump_member *m) {
         const struct al_stack_thread *t = &m->dump.sample->threads[i];
         if (!t->main || t->idle != AL_STACK_YES)
             continue;
-        (void)snprintf(path, sizeof path, "proc/%d/task/%d/sched", (int)m->dump.process->pid, (int)m->dump.process->pid);
-        double then = last_ran(path), now = last_ran("proc/self/sched");
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%d/sched", (int)m->dump.process->pid, (int)m->dump.process->pid);
+        double then = last_ran(path), now = last_ran("/proc/self/sched");
         return then < 0 || now < then ? -1 : (now - then) / 1e3;
     }
     return -1;

@@ -105,7 +105,6 @@ static bool descends(int root_fd, pid_t pid, pid_t from) {
 
 static int look_at_rights(int root_fd, pid_t pid, const struct status *s, char *why, size_t size) {
     struct status own;
-    char text[32];
     if (read_status(root_fd, "self", &own))
         return 0; // the kernel will tell
     bool capable = own.capabilities >> CAP_SYS_PTRACE_BIT & 1;
@@ -115,7 +114,7 @@ static int look_at_rights(int root_fd, pid_t pid, const struct status *s, char *
         return because(AL_E_DENIED, why, size,
                        "process %d belongs to user %" PRIu64 ": attach as that user or as root (sudo alula attach %d)", (int)pid,
                        s->uid, (int)pid);
-    int scope = al_fs_read(root_fd, "proc/sys/kernel/yama/ptrace_scope", text, sizeof text) > 0 ? atoi(text) : 0;
+    int scope = al_fs_ptrace_scope(root_fd);
     if (scope >= 3)
         return because(AL_E_DENIED, why, size,
                        "kernel.yama.ptrace_scope is 3: this machine lets nobody attach until it is started again; start the "

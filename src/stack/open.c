@@ -22,13 +22,8 @@ uint64_t al_start_time(const char *procfs, pid_t pid) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-static int yama_scope(void) {
-    char text[16];
-    return al_fs_head("/proc/sys/kernel/yama/ptrace_scope", text, sizeof text) > 0 ? atoi(text) : 0;
-}
-
 int al_stack_denied(pid_t pid, struct al_stack_error *error) {
-    int scope = yama_scope();
+    int scope = al_fs_ptrace_scope(-1);
     const char *advice =
         "it belongs to another user, or is not dumpable: run as its user or as root (CAP_SYS_PTRACE); in a "
         "container, start that with --cap-add SYS_PTRACE";
