@@ -353,7 +353,7 @@ def options_of(root, name):
 
 
 @pytest.mark.parametrize("command, source, quiet", [("dump", "dump", set()), ("stacks", "live", set()),
-                                                    ("profile", "profile", {"--full-filenames"})])  # py-spy's, always so
+                                                    ("profile", "profile", {"--full-filenames", "--hideprogress"})])  # py-spy's, always so
 def test_stack_commands_have_the_same_options_everywhere(alula, root, command, source, quiet):
     """What is taken, what --help lists, and what the page has an entry for."""
     taken = options_of(root, source) - quiet - {"-h"}
