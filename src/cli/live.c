@@ -204,8 +204,9 @@ static int add(struct al_profiling *p, struct al_profile_target *t, const struct
             return result;
         look_for_thread(l, thread, track);
     }
-    unsigned state = (thread->idle == AL_STACK_YES ? AL_HOT_IDLE : 0) | (thread->holds_gil == AL_STACK_YES ? AL_HOT_GIL : 0) |
-                     (thread->waits_gil == AL_STACK_YES ? AL_HOT_WAITS : 0);
+    // Who waits for the GIL sleeps in the kernel too, but is not idle: as in dump and profile.
+    unsigned state = thread->waits_gil == AL_STACK_YES ? AL_HOT_WAITS : thread->idle == AL_STACK_YES ? AL_HOT_IDLE : 0;
+    state |= thread->holds_gil == AL_STACK_YES ? AL_HOT_GIL : 0;
     return al_hot_add(l->hot, track, stack, state);
 }
 
@@ -241,13 +242,13 @@ static void name_process(struct al_live *l, uint32_t processes, bool *ret_no_gil
     for (uint32_t i = 0; i < l->p.target_count; i++)
         if (l->p.targets[i]->process.pid == l->p.pid)
             t = l->p.targets[i];
-    *ret_no_gil = false;
-    if (!t)
+    *ret_no_gil = l->no_gil;
+    if (!t || (!t->stack && l->title[0])) // of one that has ended, what was known stays
         return;
     if (t->stack) {
         struct al_stack_info info;
         al_stack_get_info(t->stack, &info);
-        *ret_no_gil = info.free_threaded;
+        *ret_no_gil = l->no_gil = info.free_threaded;
         (void)al_str_copy(version, sizeof version, ", Python ");
         al_stacks_version(info.version, version + 9, sizeof version - 9);
     }

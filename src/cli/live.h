@@ -23,6 +23,7 @@ struct al_live {
     const char *thread;  // --thread: its name or tid
     bool thread_found;
     char title[200], command[AL_CMD_MAX];
+    bool no_gil; // of the interpreter that the title is of
     uint32_t forgets;    // how often profile and threads were made anew: rows are of those before
     int64_t forgot_ns;   // when samples were thrown away for their memory; 0 never
     // The sampling thread's side, all of the above but ui and view under the lock:

@@ -132,7 +132,7 @@ static int loop(struct screen *s, int wake) {
 }
 
 int al_live_run(struct al_live *l) {
-    const struct al_term_options options = {.color = l->color, .mouse = true};
+    const struct al_term_options options = {.color = l->color, .mouse = true, .instead = "alula stacks --once"};
     struct screen s = {.l = l};
     char error[256];
     int wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -143,7 +143,7 @@ int al_live_run(struct al_live *l) {
     al_screen_signals(wake);
     int result = al_term_open(&options, &s.term, error, sizeof error);
     if (result) {
-        al_cli_error("stacks: %s; alula stacks --once prints a table", error);
+        al_cli_error("stacks: %s", error);
         (void)close(wake);
         return result == AL_E_NOLIB ? al_error_exit_status(result) : 1;
     }

@@ -71,7 +71,7 @@ void al_live_text(struct al_buf *b, const struct al_live *l, const struct al_sta
     al_buf_printf(b, "%s%s\n%s%s\n", in->ended ? "; " : "", in->ended ? in->ended : "", state,
                   l->ui.query.gil ? "; only what held the GIL" : l->ui.query.idle ? "; idle threads count too" : "");
     if (l->ui.query.by == AL_HOT_BY_THREAD)
-        al_buf_str(b, "   run%       time  GIL%  wait%  idle%  thread\n");
+        al_buf_printf(b, " %6s       time  GIL%%  wait%%  idle%%  thread\n", l->ui.query.idle || l->ui.query.gil ? "count%" : "run%");
     else
         al_buf_printf(b, "  self%%  total%%       self      total  GIL%%  idle%%  %s\n", l->ui.query.by == AL_HOT_BY_LINE ? "line" : "function");
     for (uint32_t i = 0; i < v->count && i < l->rows; i++)

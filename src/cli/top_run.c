@@ -229,7 +229,7 @@ static int loop(struct al_top *t, struct al_term *term) {
 }
 
 int al_top_run(struct al_top *t, bool color, bool mouse) {
-    const struct al_term_options options = {.color = color, .mouse = mouse};
+    const struct al_term_options options = {.color = color, .mouse = mouse, .instead = "alula watch or alula top --once"};
     struct al_term *term = NULL;
     char error[256];
     al_screen_signals(t->wake);

@@ -15,7 +15,8 @@ struct al_stacks_ui {
     char open_name[160];
     char thread_name[96]; // of query.track; "" all threads
     enum al_hot_by back;  // what rows were before they were threads
-    int row, scroll, page; // chosen row; first one in sight; rows a page, set by drawing
+    int row, scroll; // chosen row; first one in sight
+    int page, top;   // set by drawing: rows a page, the line of their heading
     char message[160];
 };
 

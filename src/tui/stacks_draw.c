@@ -8,6 +8,7 @@
 #include "tui/stacks.h"
 
 #define HEAD_LINES 4
+#define HEAD_FULL_H 10 // below that height only the title stands above the table
 #define RANK_W 26
 
 struct page {
@@ -82,6 +83,19 @@ static bool shows_ranks(const struct page *p) {
     return p->in->view->ranks > 1 && p->ui->query.by != AL_HOT_BY_THREAD && p->g->w >= 80 + RANK_W;
 }
 
+// What a narrow screen has room for beside the names.
+static bool shows_total(const struct page *p) {
+    return p->g->w >= 30;
+}
+
+static bool shows_states(const struct page *p) {
+    return p->g->w >= 50;
+}
+
+static bool shows_times(const struct page *p) {
+    return p->g->w >= 76;
+}
+
 static int column(struct page *p, int x, int y, int w, uint8_t style, const char *text) {
     if (x + w > p->g->w)
         return x;
@@ -94,19 +108,22 @@ static uint8_t head_style(const struct page *p, enum al_hot_sort sort) {
 }
 
 static void head_line(struct page *p, int y) {
-    bool threads = p->ui->query.by == AL_HOT_BY_THREAD;
+    bool threads = p->ui->query.by == AL_HOT_BY_THREAD, all = p->ui->query.idle || p->ui->query.gil;
     int x = 0;
     al_grid_fill(p->g, (struct al_rect){0, y, p->g->w, 1}, ' ', AL_STYLE_LINE);
-    x = column(p, x, y, 7, head_style(p, AL_HOT_SORT_SELF), threads ? "run%" : "self%");
-    if (!threads)
+    x = column(p, x, y, 7, head_style(p, AL_HOT_SORT_SELF), !threads ? "self%" : all ? "count%" : "run%");
+    if (!threads && shows_total(p))
         x = column(p, x, y, 8, head_style(p, AL_HOT_SORT_TOTAL), "total%");
-    x = column(p, x, y, 10, head_style(p, AL_HOT_SORT_SELF_TIME), threads ? "time" : "self");
-    if (!threads)
+    if (shows_times(p))
+        x = column(p, x, y, 10, head_style(p, AL_HOT_SORT_SELF_TIME), threads ? "time" : "self");
+    if (!threads && shows_times(p))
         x = column(p, x, y, 10, head_style(p, AL_HOT_SORT_TOTAL_TIME), "total");
-    x = column(p, x, y, 6, AL_STYLE_LINE, "GIL%");
-    if (threads)
+    if (shows_states(p))
+        x = column(p, x, y, 6, AL_STYLE_LINE, "GIL%");
+    if (threads && shows_states(p))
         x = column(p, x, y, 7, AL_STYLE_LINE, "wait%");
-    x = column(p, x, y, 7, AL_STYLE_LINE, "idle%");
+    if (shows_states(p))
+        x = column(p, x, y, 7, AL_STYLE_LINE, "idle%");
     if (shows_ranks(p))
         (void)al_grid_text(p->g, p->g->w - RANK_W, y, RANK_W, head_style(p, AL_HOT_SORT_DIFFERENCE), "rank that differs");
     static const char *const names[] = {"function", "line", "thread"};
@@ -136,11 +153,13 @@ static void place(struct page *p, int x, int y, int max, const char *file, int32
     else
         (void)al_str_copy(text, sizeof text, file);
     const char *from = text;
-    while (al_text_width(from) > max - 1 && *from) {
-        const char *slash = strchr(from + 1, '/');
-        if (!slash)
-            break;
-        from = slash;
+    if (al_text_width(text) > max) {
+        for (const char *slash; al_text_width(from) > max - 1 && (slash = strchr(from + 1, '/'));)
+            from = slash;
+        while (al_text_width(from) > max - 1) {
+            size_t len = al_utf8_len((const unsigned char *)from, strlen(from));
+            from += len ? len : 1;
+        }
     }
     if (from != text) {
         al_grid_put(p->g, x, y, 0x2026, AL_STYLE_DIM);
@@ -168,15 +187,21 @@ static void frame_row(struct page *p, int y, const struct al_hot_row *r) {
     percent(text, self);
     x = column(p, x, y, 7, heat(self), text);
     percent(text, total);
-    x = column(p, x, y, 8, AL_INK_PLAIN, text);
-    seconds(text, r->self_ever, v);
-    x = column(p, x, y, 10, AL_INK_PLAIN, text);
-    seconds(text, r->total_ever, v);
-    x = column(p, x, y, 10, AL_INK_PLAIN, text);
-    percent(text, share(r->c.gil, r->c.all));
-    x = column(p, x, y, 6, AL_INK_PLAIN, p->in->no_gil || !r->c.all ? "-" : text);
-    percent(text, share(r->c.idle, r->c.all));
-    x = column(p, x, y, 7, AL_INK_PLAIN, r->c.all ? text : "-") + 2;
+    if (shows_total(p))
+        x = column(p, x, y, 8, AL_INK_PLAIN, text);
+    if (shows_times(p)) {
+        seconds(text, r->self_ever, v);
+        x = column(p, x, y, 10, AL_INK_PLAIN, text);
+        seconds(text, r->total_ever, v);
+        x = column(p, x, y, 10, AL_INK_PLAIN, text);
+    }
+    if (shows_states(p)) {
+        percent(text, share(r->c.gil, r->c.all));
+        x = column(p, x, y, 6, AL_INK_PLAIN, p->in->no_gil || !r->c.all ? "-" : text);
+        percent(text, share(r->c.idle, r->c.all));
+        x = column(p, x, y, 7, AL_INK_PLAIN, r->c.all ? text : "-");
+    }
+    x += 2;
     int most = (end - x) / 2 > 24 ? (end - x) / 2 : 24;
     x += al_grid_text(p->g, x, y, end - x < most ? end - x : most, self >= 0.05 ? AL_STYLE_BOLD : AL_INK_PLAIN, r->name) + 1;
     place(p, x, y, end - x, r->file, r->line);
@@ -194,13 +219,17 @@ static void thread_row(struct page *p, int y, const struct al_hot_row *r) {
     percent(text, run);
     x = column(p, x, y, 7, heat(run), text);
     seconds(text, r->self_ever, v);
-    x = column(p, x, y, 10, AL_INK_PLAIN, text);
-    percent(text, share(r->c.gil, r->c.all));
-    x = column(p, x, y, 6, AL_INK_PLAIN, p->in->no_gil ? "-" : text);
-    percent(text, share(r->c.waits, r->c.all));
-    x = column(p, x, y, 7, AL_INK_PLAIN, p->in->no_gil ? "-" : text);
-    percent(text, share(r->c.idle, r->c.all));
-    x = column(p, x, y, 7, AL_INK_PLAIN, text) + 2;
+    if (shows_times(p))
+        x = column(p, x, y, 10, AL_INK_PLAIN, text);
+    if (shows_states(p)) {
+        percent(text, share(r->c.gil, r->c.all));
+        x = column(p, x, y, 6, AL_INK_PLAIN, p->in->no_gil ? "-" : text);
+        percent(text, share(r->c.waits, r->c.all));
+        x = column(p, x, y, 7, AL_INK_PLAIN, p->in->no_gil ? "-" : text);
+        percent(text, share(r->c.idle, r->c.all));
+        x = column(p, x, y, 7, AL_INK_PLAIN, text);
+    }
+    x += 2;
     x += al_grid_text(p->g, x, y, p->g->w - x, r->track == p->ui->query.track ? AL_STYLE_BOLD | AL_INK_COOL : AL_STYLE_BOLD, r->name) + 1;
     if (p->in->processes > 1)
         x += al_grid_text(p->g, x, y, p->g->w - x, AL_INK_PLAIN, r->file) + 1;
@@ -300,6 +329,7 @@ static void status_line(struct page *p, int y) {
                                         "g", "GIL", "/", "filter", "p", "pause", "r", "reset", "q", "quit", NULL};
     const struct al_stacks_ui *ui = p->ui;
     int x = 0, end = p->g->w;
+    al_grid_fill(p->g, (struct al_rect){0, y, end, 1}, ' ', AL_INK_PLAIN);
     if (ui->paused)
         x += al_grid_text(p->g, x, y, end - x, AL_STYLE_REVERSE | AL_INK_WARN, " PAUSED ") + 1;
     if (ui->typing) {
@@ -308,8 +338,9 @@ static void status_line(struct page *p, int y) {
         al_grid_put(p->g, x, y, ' ', AL_STYLE_REVERSE);
         return;
     }
-    if (ui->message[0] || *p->in->said) {
-        (void)al_grid_text(p->g, x, y, end - x, AL_INK_WARN | AL_STYLE_BOLD, ui->message[0] ? ui->message : p->in->said);
+    const char *said = ui->message[0] ? ui->message : ui->top == 1 && p->in->ended ? p->in->ended : p->in->said;
+    if (*said) {
+        (void)al_grid_text(p->g, x, y, end - x, AL_INK_WARN | AL_STYLE_BOLD, said);
         return;
     }
     if (*ui->filter) {
@@ -324,29 +355,40 @@ static void status_line(struct page *p, int y) {
     }
 }
 
+// What the table is of, in the line above it.
+static void about_line(struct page *p, bool around) {
+    struct al_grid *g = p->g;
+    int y = HEAD_LINES - 1;
+    if (around) {
+        int x = 1 + al_grid_text(g, 1, y, g->w - 1, AL_STYLE_DIM, "function ");
+        (void)al_grid_text(g, x, y, g->w - x, AL_STYLE_BOLD, p->ui->open_name);
+    } else if (p->in->ended) {
+        (void)al_grid_text(g, 1, y, g->w - 1, AL_INK_BAD | AL_STYLE_BOLD, p->in->ended);
+    } else if (p->ui->thread_name[0]) {
+        int x = 1 + al_grid_text(g, 1, y, g->w - 1, AL_INK_WARN | AL_STYLE_BOLD, "only ");
+        (void)al_grid_text(g, x, y, g->w - x, AL_INK_WARN, p->ui->thread_name);
+    }
+}
+
 void al_stacks_draw(struct al_grid *g, const struct al_stacks_in *in, struct al_stacks_ui *ui) {
     struct page p = {g, in, ui};
-    int body = g->h - HEAD_LINES - 2;
+    bool around = ui->open != AL_PROFILE_NONE && in->around;
+    ui->top = g->h >= HEAD_FULL_H ? HEAD_LINES : 1;
+    int body = g->h - ui->top - 2;
     title_line(&p);
-    figures_line(&p);
-    state_line(&p);
-    if (ui->open != AL_PROFILE_NONE && in->around) {
-        int x = 1 + al_grid_text(g, 1, 3, g->w - 1, AL_STYLE_DIM, "function ");
-        (void)al_grid_text(g, x, 3, g->w - x, AL_STYLE_BOLD, ui->open_name);
-    } else if (in->ended)
-        (void)al_grid_text(g, 1, 3, g->w - 1, AL_INK_BAD | AL_STYLE_BOLD, in->ended);
-    else if (ui->thread_name[0]) {
-        int x = 1 + al_grid_text(g, 1, 3, g->w - 1, AL_INK_WARN | AL_STYLE_BOLD, "only ");
-        (void)al_grid_text(g, x, 3, g->w - x, AL_INK_WARN, ui->thread_name);
+    if (ui->top == HEAD_LINES) {
+        figures_line(&p);
+        state_line(&p);
+        about_line(&p, around);
     }
     if (ui->help) {
-        help_page(&p, HEAD_LINES, body + 1);
-    } else if (ui->open != AL_PROFILE_NONE && in->around) {
-        head_line(&p, HEAD_LINES);
-        around_page(&p, HEAD_LINES + 1, body);
+        help_page(&p, ui->top, body + 1);
     } else {
-        head_line(&p, HEAD_LINES);
-        rows(&p, HEAD_LINES + 1, body);
+        head_line(&p, ui->top);
+        if (around)
+            around_page(&p, ui->top + 1, body);
+        else
+            rows(&p, ui->top + 1, body);
     }
     if (g->h > 1)
         status_line(&p, g->h - 1);

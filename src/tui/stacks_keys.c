@@ -163,9 +163,10 @@ enum al_stacks_action al_stacks_mouse(struct al_stacks_ui *ui, const struct al_s
     case AL_MOUSE_WHEEL_DOWN: (void)move_key(ui, in, AL_KEY_DOWN); break;
     case AL_MOUSE_CLICK:
     case AL_MOUSE_DOUBLE:
-        if (ui->help || y < 5 || y >= 5 + ui->page)
+        y -= ui->top + 1;
+        if (ui->help || y < 0 || y >= ui->page)
             break;
-        ui->row = ui->scroll + y - 5;
+        ui->row = ui->scroll + y;
         if (what == AL_MOUSE_DOUBLE)
             enter(ui, in);
         break;

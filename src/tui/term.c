@@ -73,6 +73,7 @@ struct al_term {
     bool color;
     struct al_grid last; // what the terminal shows
     bool known;          // last holds
+    uint32_t next;       // a key that was read with the one before; AL_KEY_NONE none
     int64_t clicked_ns;
     int clicked_x, clicked_y;
 };
@@ -138,13 +139,13 @@ static void prepare_rescue(const struct al_term *t, bool mouse) {
 
 // --- opening ---
 
-static int load(struct curses *c, WINDOW ***ret_window, char *error, size_t size) {
+static int load(struct curses *c, WINDOW ***ret_window, const char *instead, char *error, size_t size) {
     static const char *const paths[] = {"libncursesw.so.6", NULL};
     static void *handle; // stays open: ncurses keeps handlers and memory
     const char *path, *missing;
     int result = handle ? 0 : al_dl_open(paths, &handle, &path, error, size);
     if (result) {
-        (void)snprintf(error, size, "libncursesw.so.6 was not found: install ncurses (libncursesw6), or use alula watch");
+        (void)snprintf(error, size, "libncursesw.so.6 was not found: install ncurses (libncursesw6), or use %s", instead);
         return result;
     }
     result = al_dl_resolve(handle, symbols, sizeof symbols / sizeof symbols[0], c, &missing);
@@ -196,19 +197,19 @@ int al_term_open(const struct al_term_options *o, struct al_term **ret, char *er
         (void)al_str_copy(error, size, al_error_text(AL_E_NOMEM));
         return AL_E_NOMEM;
     }
-    int result = load(&t->c, &window, error, size);
+    t->next = AL_KEY_NONE;
+    int result = load(&t->c, &window, o->instead, error, size);
     bool have_modes = tcgetattr(STDIN_FILENO, &rescue.modes) == 0;
     const char *term = getenv("TERM");
     if (!result && !(t->screen = t->c.newterm(NULL, stdout, stdin))) {
-        (void)snprintf(error, size, "terminal type \"%.40s\" is not known here: set TERM (xterm, screen, linux), or use alula watch",
-                       term ? term : "");
+        (void)snprintf(error, size, "terminal type \"%.40s\" is not known here: set TERM (xterm, screen, linux), or use %s",
+                       term ? term : "", o->instead);
         result = AL_E_NOENT;
     }
     if (!result && !can_move(t)) {
         (void)t->c.endwin();
         t->c.delscreen(t->screen);
-        (void)snprintf(error, size, "a terminal of type \"%.40s\" cannot move its cursor: use alula watch or alula top --once",
-                       term ? term : "");
+        (void)snprintf(error, size, "a terminal of type \"%.40s\" cannot move its cursor: use %s", term ? term : "", o->instead);
         result = AL_E_UNSUPPORTED;
     }
     if (result) {
@@ -385,12 +386,54 @@ static uint32_t mouse(struct al_term *t, struct al_term_mouse *ret) {
     return AL_KEY_MOUSE;
 }
 
-uint32_t al_term_key(struct al_term *t, struct al_term_mouse *ret) {
+// What stands behind an escape: a key that the terminal's description lacks, such as an arrow in its other mode or one with
+// Ctrl, comes as characters. They are no keys of their own; plain arrows and their like are known by how they end.
+static uint32_t sequence(struct al_term *t) {
+    static const struct {
+        const char *text;
+        uint32_t key;
+    } known[] = {
+        {"A", AL_KEY_UP},   {"B", AL_KEY_DOWN}, {"C", AL_KEY_RIGHT}, {"D", AL_KEY_LEFT}, {"H", AL_KEY_HOME},    {"F", AL_KEY_END},
+        {"1~", AL_KEY_HOME}, {"4~", AL_KEY_END}, {"3~", AL_KEY_DELETE}, {"5~", AL_KEY_PAGE_UP}, {"6~", AL_KEY_PAGE_DOWN},
+    };
+    char text[16] = "";
+    size_t len = 0;
     wint_t code = 0;
     int kind = t->c.wget_wch(t->window, &code);
     if (kind == ERR)
-        return AL_KEY_NONE;
-    uint32_t key = kind == KEY_CODE_YES ? special(code) : plain(code);
+        return AL_KEY_ESCAPE;
+    if (kind == KEY_CODE_YES || (code != '[' && code != 'O')) { // it was pressed alone, and then another key
+        t->next = kind == KEY_CODE_YES ? special(code) : plain(code);
+        return AL_KEY_ESCAPE;
+    }
+    if ((kind = t->c.wget_wch(t->window, &code)) == ERR) { // that letter was a key
+        t->next = plain(code);
+        return AL_KEY_ESCAPE;
+    }
+    for (; kind != ERR && kind != KEY_CODE_YES; kind = t->c.wget_wch(t->window, &code)) {
+        if (len + 1 < sizeof text)
+            text[len++] = code < 0x80 ? (char)code : '?';
+        if (code >= 0x40 && code <= 0x7e)
+            break;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].text, text) == 0)
+            return known[i].key;
+    return AL_KEY_RESIZE; // unknown: nothing but a new frame
+}
+
+uint32_t al_term_key(struct al_term *t, struct al_term_mouse *ret) {
+    wint_t code = 0;
+    uint32_t key = t->next;
+    t->next = AL_KEY_NONE;
+    if (key == AL_KEY_NONE) {
+        int kind = t->c.wget_wch(t->window, &code);
+        if (kind == ERR)
+            return AL_KEY_NONE;
+        key = kind == KEY_CODE_YES ? special(code) : plain(code);
+    }
+    if (key == AL_KEY_ESCAPE)
+        key = sequence(t);
     return key == AL_KEY_MOUSE ? mouse(t, ret) : key;
 }
 

@@ -10,6 +10,7 @@
 
 struct al_term_options {
     bool color, mouse;
+    const char *instead; // what to use where there is no such terminal
 };
 
 struct al_term_mouse {

@@ -194,7 +194,7 @@ def test_keys(live, program):
         t.wait("idle threads count too")
         t.wait(" sleeps ")
         t.press("t")
-        t.wait("run%")
+        t.wait("count%")  # not run%: those that sleep count too
         t.press(DOWN + "\r")
         text = t.wait(" only thread ")
         assert shown(t.wait(lambda s: " sleeps " in s and "spin" not in s), "sleeps")[0] > 95, text
@@ -215,6 +215,53 @@ def test_keys(live, program):
         t.wait("self%")
         t.press("q")
         ended(t)
+
+
+def test_keys_that_the_terminal_does_not_describe(live):
+    """Arrows of the other mode move; what is unknown is no escape with letters and digits behind it."""
+    with live() as t:
+        t.wait("seventy")
+        t.press("t")
+        t.wait("run%")
+        t.press("\033[B\033[A\033[6~")  # an escape would leave the threads
+        t.wait("run%")
+        t.press("\033[1;5B\033[27;5;108~\033[5;2~")  # Ctrl and Down, and others, among which are the keys 1 5 l
+        t.press("?")
+        t.wait("forget what was sampled")
+        t.press("?")
+        t.wait("run%")
+        t.press("\033")  # and one alone is one
+        t.wait("self%")
+        t.press("q")
+        ended(t)
+
+
+def test_threads_that_wait_for_the_gil(alula, alula_bin, tmp_path):
+    """They sleep in the kernel, and yet are not idle: running, waiting and idle are all there are."""
+    path = tmp_path / "contend.py"
+    path.write_text("import threading, time\n"
+                    "def spin():\n"
+                    "    until = time.monotonic() + 60\n"
+                    "    while time.monotonic() < until: pass\n"
+                    "for _ in range(4): threading.Thread(target=spin, daemon=True).start()\n"
+                    "print(flush=True)\n"
+                    "time.sleep(60)\n")
+    with running(sys.executable, path, patience=0) as process:
+        seen = table(alula, process.pid, "-d", "2s")
+        if seen["gil_held_ratio"] is None:
+            pytest.skip("no GIL")
+        assert seen["threads"] == pytest.approx(5, abs=0.1) and seen["idle_threads"] == pytest.approx(1, abs=0.5)
+        assert 0.5 < seen["threads_waiting_for_gil"] < 4  # who woke up and has no processor yet runs
+        spin = by_name(seen)["spin"]
+        assert spin["self_ratio"] > 0.9 and spin["self_seconds"] == pytest.approx(4 * seen["seconds"], rel=0.2)
+        with Terminal([alula_bin, "stacks", str(process.pid)], columns=120) as t:
+            text = t.wait(lambda s: re.search(r"running \d\.\d, waiting for the GIL \d\.\d, idle [01]\.\d", s)
+                          and re.search(r"100/s, \d\d\d", s))
+            all_of, *parts = map(float, re.search(r"threads ([\d.]+): running ([\d.]+), waiting for the GIL ([\d.]+), idle ([\d.]+)",
+                                                  text).groups())
+            assert sum(parts) == pytest.approx(all_of, abs=0.16) and parts[0] > 0
+            t.press("q")
+            ended(t)
 
 
 def test_one_function(live, program):
@@ -299,6 +346,12 @@ def test_without_colour_and_for_a_while(live):
         t.wait("seventy")
         ended(t)
         assert not re.search(rb"\x1b\[[0-9;]*3[0-9]m", t.raw)
+
+
+def test_a_terminal_that_shows_no_screen(live):
+    with live(term="dumb") as t:
+        assert t.end() == 1
+        assert 'alula: stacks: a terminal of type "dumb" cannot move its cursor: use alula stacks --once' in t.text.replace("\n", "")
 
 
 def test_signals(live):

@@ -101,6 +101,33 @@ static void figures_on_the_screen(void **state) {
     tear_down(&w);
 }
 
+// What a narrow or low screen has room for: names before times and states, rows before figures, and nothing over another.
+static void figures_on_small_screens(void **state) {
+    (void)state;
+    struct table w;
+    set_up(&w, 100);
+    const char *text = drawn(&w, 60, 12);
+    assert_non_null(strstr(text, "\n  self%  total%  GIL%  idle%  function"));
+    assert_non_null(strstr(text, "\n   50.0    50.0  90.0    0.0  Loader.__next__ /w/data?.py:7"));
+    text = drawn(&w, 46, 12);
+    assert_non_null(strstr(text, "\n   50.0    50.0  Loader.__next__ /w/data?.py:7"));
+    assert_non_null(strstr(drawn(&w, 36, 12), " \xe2\x80\xa6" "e_model.py:30\n")); // too long by itself: its end
+    text = drawn(&w, 22, 5);
+    assert_non_null(strstr(text, "\n  self%  function\n   50.0  Loader.__nex"));
+    assert_non_null(strstr(text, "\n? help  1-6 sort"));
+    w.in.ended = "the process has ended";
+    assert_non_null(strstr(drawn(&w, 22, 5), "\nthe process has ended"));
+    w.in.ended = NULL;
+    (void)al_stacks_mouse(&w.ui, &w.in, 3, AL_MOUSE_CLICK);
+    assert_int_equal(w.ui.row, 1);
+    assert_non_null(strstr(drawn(&w, 22, 2), "\n? help  1-6 sort"));
+    press(&w, 't');
+    assert_non_null(strstr(drawn(&w, 60, 12), "\n   run%  GIL%  wait%  idle%  thread"));
+    press(&w, 'i'); // of what counts then it runs no more
+    assert_non_null(strstr(drawn(&w, 60, 12), "\n count%  GIL%  wait%  idle%  thread"));
+    tear_down(&w);
+}
+
 static void every_size_and_every_key(void **state) {
     (void)state;
     static const uint32_t keys[] = {'1', '2', '3', '4', '5', '6', 'd', 'l', 't', 'w', 'i', 'g', 'p', ' ', '?', '/', 'x', AL_KEY_BACKSPACE, AL_KEY_ENTER,
@@ -161,6 +188,7 @@ static void moves_and_chooses(void **state) {
 int stacks_suite(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_on_the_screen),
+        cmocka_unit_test(figures_on_small_screens),
         cmocka_unit_test(every_size_and_every_key),
         cmocka_unit_test(moves_and_chooses),
     };
