@@ -247,6 +247,8 @@ static void assign_downwards(struct al_role_node *nodes, size_t count, size_t at
         n->role = is_engine(nodes, n) ? AL_ROLE_ENGINE : AL_ROLE_RANK;
     else if (n->gpu)
         n->role = gpu_role(nodes, count, at);
+    else if (n->told && has_engine_title(n))
+        n->role = AL_ROLE_ENGINE;
     else if (up && up->primary >= 0)
         n->role = is_worker_like(n, up) ? AL_ROLE_WORKER : AL_ROLE_OTHER;
     else if (up && up->member && (up->role == AL_ROLE_UNKNOWN || up->role == AL_ROLE_OTHER))

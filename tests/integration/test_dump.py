@@ -176,6 +176,31 @@ def test_a_rank_that_is_named_has_its_role(alula, tmp_path, launches):
     assert [r["rank"] for r in differences["ranks"]] == [0, 1] and not any(r["error"] for r in differences["ranks"])
 
 
+ENGINES = """
+import ctypes, multiprocessing, sys, time
+
+def engine(title):
+    ctypes.CDLL(None).prctl(15, title, 0, 0, 0)  # as vLLM's processes name themselves
+    print(flush=True)
+    time.sleep(1000)
+
+for title in b"VLLM::EngineCore", b"VLLM::Worker_TP0":
+    multiprocessing.get_context("fork").Process(target=engine, args=(title,), daemon=True).start()
+sys.stdin.read()
+"""
+
+
+def test_the_engines_of_a_server(alula, tmp_path):
+    program = tmp_path / "server.py"
+    program.write_text(ENGINES)
+    with running(sys.executable, program, lines=2) as process:
+        found = dumped(alula, "-s", process.pid)
+        engine = found[1]["pid"]
+        text = alula("dump", engine).stdout
+    assert [p["role"] for p in found] == [None, "engine", "engine"]
+    assert text.startswith(f"process {engine}, engine, Python 3.")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a pid namespace")
 def test_a_launcher_that_is_a_containers_first_process(alula_bin, tmp_path):
     launcher = tmp_path / "torchrun"

@@ -371,6 +371,17 @@ static void wrapped_ranks_of_a_told_job(void **state) {
         {411, 301, -1, "sh", "sh", "sh", "-c", "sh -c x", {1, 1, 2}, 1000, 3, "other", 200, 0},
     };
     CHECK_BELOW("shells around ranks", shells, 200);
+    const struct row engines[] = {
+        {200, 100, -1, "vllm", "python3", "/usr/bin/vllm", "serve", "python vllm serve m", NO, 1000, 1, "launcher", 200, 0},
+        {300, 200, -1, "VLLM::EngineCor", "python3", "VLLM::EngineCore", "", "VLLM::EngineCore", NO, 1000, 3, "engine", 200, 0},
+        {301, 300, -1, "VLLM::Worker_TP", "python3", "VLLM::Worker_TP0", "", "VLLM::Worker_TP0", NO, 1000, 4, "engine", 200, 0},
+        {302, 200, -1, "python3", "python3", "multiprocessing.resource_tracker", "", "python -c x", NO, 1000, 5, "other", 200, 0},
+    };
+    CHECK_BELOW("engines below their server", engines, 200);
+    const struct row engine[] = {
+        {300, 200, -1, "VLLM::EngineCor", "python3", "VLLM::EngineCore", "", "VLLM::EngineCore", NO, 1000, 3, "engine", 300, 0},
+    };
+    CHECK_BELOW("an engine that was named", engine, 300);
     const struct row inherited[] = { // a shell in a job's allocation: all below has its variables, and none is the rank
         {200, 100, -1, "bash", "bash", "bash", "", "bash", {0, 0, 2}, 1000, 0, "launcher", 200, 0},
         {210, 200, -1, "bash", "bash", "bash", "-c", "bash -c x", {0, 0, 2}, 1000, 0, "other", 200, 0},
