@@ -7,11 +7,13 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
 import scenes
 from procs import NOBODY
+from screen import Terminal
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 pytestmark = pytest.mark.slow
@@ -184,6 +186,29 @@ def test_loops(alula_bin, standin, tmp_path, what, comment, call, kind, advice):
     assert f"{function} at job.py:{line_of(LOOP, comment)}{native and ','}{native}" in found["message"]
     assert native or "calling" not in found["message"]
     assert evidence(found)[f"stack_{kind}_ratio"] >= 0.5 and advice in found["advice"]
+
+
+def test_the_line_in_top_and_in_a_recording(alula_bin, alula, standin, tmp_path):
+    (tmp_path / "alula.yaml").write_text(CONFIG)
+    recording = tmp_path / "run.alula"
+    with running(tmp_path, LOOP, "own") as job:
+        env = {"ALULA_NVML_LIBRARY": str(standin), "ALULA_SCENARIO": str(scenario(tmp_path, [job.pid]))}
+        record = subprocess.Popen([str(alula_bin), "record", "-o", str(recording), "--config", str(tmp_path / "alula.yaml")],
+                                  env={**os.environ, **env}, stderr=subprocess.DEVNULL)
+        try:
+            with Terminal([str(alula_bin), "top", "--config", str(tmp_path / "alula.yaml")], columns=300, env=env) as top:
+                text = top.wait("samples in", 60)
+                top.press("q")
+            end = time.monotonic() + 60
+            while "stack_samples" not in alula("replay", "--json", "--speed", "0", recording).stdout and time.monotonic() < end:
+                time.sleep(1)
+        finally:
+            record.terminate()
+            assert record.wait() == 0
+    words = f"in <module> at job.py:{line_of(LOOP, 'own work')}"
+    assert words in text
+    replayed = [json.loads(line) for line in alula("replay", "--json", "--speed", "0", recording).stdout.splitlines()]
+    assert words in finding_that(replayed, "samples in")["message"]
 
 
 RANKS = """\
