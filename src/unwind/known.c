@@ -143,6 +143,7 @@ static int find_out(struct al_unwind *u, struct al_known *k) {
     if (!area || !area->dso)
         return name_by_map(u, k, area != NULL);
     uint32_t rule;
+    k->dso = area->dso;
     struct al_cfi *cfi = al_dso_cfi(&u->objects, area->dso);
     k->kind = AL_UNWIND_CODE;
     int error = cfi ? al_cfi_rule(cfi, &u->rules, k->address, &rule, &k->start) : AL_E_NOENT;

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "stack/maps.h"
 
 #define HEADERS_MOST 128u
 #define NOTES_MOST 4096u
+#define STANDS_NS (2 * AL_NS_PER_MS) // so long it is believed to be where it was
+#define HEADER_MARK 24u              // of an ELF header: where its entry and its tables are
 #define VDSO "[vdso]"
 #define DELETED " (deleted)"
 
@@ -29,6 +32,9 @@ static void read_build_id(struct al_dso *d, const struct al_memory *m, const Elf
         if (type == NT_GNU_BUILD_ID && name == 4 && memcmp(notes + at + 12, "GNU", 4) == 0 && desc && desc <= sizeof d->build_id) {
             memcpy(d->build_id, notes + from, desc);
             d->build_id_len = desc;
+            d->mark_at = d->bias + p->p_vaddr + from;
+            d->mark_size = desc < AL_MARK ? desc : AL_MARK;
+            memcpy(d->mark, d->build_id, d->mark_size);
             return;
         }
         at = next;
@@ -49,6 +55,9 @@ static bool read_headers(struct al_dso *d, const struct al_memory *m) {
             d->bias = d->header - p[i].p_vaddr;
             biased = true;
         }
+    d->mark_at = d->header + HEADER_MARK;
+    d->mark_size = AL_MARK;
+    memcpy(d->mark, (unsigned char *)&h + HEADER_MARK, AL_MARK);
     for (unsigned i = 0; i < h.e_phnum && biased; i++) {
         if (p[i].p_type == PT_NOTE)
             read_build_id(d, m, &p[i]);
@@ -97,7 +106,7 @@ static struct al_dso *dso_new(struct al_objects *o, const struct al_area *area, 
 
 static bool same(const struct al_dso *d, const struct al_area *area, const char *path) {
     size_t length = strlen(d->path);
-    return d->header == area->start && d->inode == area->inode && strncmp(d->path, path, length) == 0 &&
+    return !d->gone && d->header == area->start && d->inode == area->inode && strncmp(d->path, path, length) == 0 &&
            (path[length] == '\0' || strcmp(path + length, DELETED) == 0);
 }
 
@@ -142,6 +151,7 @@ static int add_area(struct al_objects *o, const struct al_area *area, struct al_
 
 static void drop_unused(struct al_objects *o) {
     uint32_t kept = 0;
+    o->asked_count = 0;
     for (uint32_t i = 0; i < o->count; i++) {
         if (o->list[i]->used)
             o->list[kept++] = o->list[i];
@@ -224,6 +234,38 @@ void al_objects_free(struct al_objects *o) {
     o->list = NULL;
     o->areas = NULL;
     o->count = o->cap = o->areas_count = o->areas_cap = 0;
+}
+
+void al_objects_ask(struct al_objects *o, struct al_dso *d) {
+    for (uint32_t i = o->asked_count; i-- > 0;)
+        if (o->asked[i] == d)
+            return;
+    if (o->asked_count < AL_ASKED_MOST && !d->vdso)
+        o->asked[o->asked_count++] = d;
+}
+
+bool al_objects_stand(struct al_objects *o) {
+    struct al_piece pieces[AL_ASKED_MOST];
+    unsigned char found[AL_ASKED_MOST][AL_MARK];
+    int64_t now = al_monotonic_ns();
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < o->asked_count; i++) {
+        struct al_dso *d = o->asked[i];
+        if (now - d->stood_ns < STANDS_NS)
+            continue;
+        pieces[count] = (struct al_piece){d->mark_at, d->mark_size, count * AL_MARK};
+        o->asked[count++] = d;
+    }
+    size_t whole = count ? o->memory->gather(o->memory->user, pieces, count, found) : 0;
+    bool stand = true;
+    for (uint32_t i = 0; i < count && i <= whole; i++) { // behind one that cannot be read, nothing was
+        struct al_dso *d = o->asked[i];
+        d->gone = i == whole || memcmp(found[i], d->mark, d->mark_size) != 0;
+        d->stood_ns = now;
+        stand = stand && !d->gone;
+    }
+    o->asked_count = 0;
+    return stand;
 }
 
 bool al_dso_hold(struct al_objects *o, struct al_dso *d, uint64_t bytes) {

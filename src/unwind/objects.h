@@ -11,6 +11,8 @@
 #define AL_OBJECTS_MOST 20000u
 #define AL_BUILD_ID_MOST 64u
 #define AL_LOOP_PARTS 4u
+#define AL_MARK 32u         // bytes
+#define AL_ASKED_MOST 32u   // objects of one stack
 #define AL_OBJECTS_BYTES (384ull << 20) // held of all objects: tables, symbols, debugging sections
 
 struct al_dso {
@@ -21,7 +23,12 @@ struct al_dso {
     uint64_t frames, frames_size, frames_segment_end; // .eh_frame_hdr, the file's addresses; size 0: none
     unsigned char build_id[AL_BUILD_ID_MOST];
     uint32_t build_id_len;
-    uint64_t bytes; // held of it
+    uint64_t mark_at;       // bytes of the target that no other object would have there
+    unsigned char mark[AL_MARK];
+    uint32_t mark_size;
+    int64_t stood_ns; // when it was last seen there
+    uint64_t bytes;   // held of it
+    bool gone;        // something else is mapped there now
     bool deleted, vdso, used; // used: seen in the last reading of the mappings
     bool cfi_tried, cfi_ok, symbols_tried, symbols_ok, source_tried;
     struct al_cfi cfi;
@@ -47,12 +54,18 @@ struct al_objects {
     uint64_t bytes; // held of all of them
     struct al_code_area *areas; // by address
     uint32_t areas_count, areas_cap;
+    struct al_dso *asked[AL_ASKED_MOST]; // for al_objects_stand
+    uint32_t asked_count;
 };
 
 // Reads the mappings. *ret_changed: where code is has changed, so that what was kept by address is void.
 int al_objects_read(struct al_objects *o, bool *ret_changed); // AL_E_GONE, AL_E_DENIED, AL_E_NOMEM
 const struct al_code_area *al_objects_find(const struct al_objects *o, uint64_t address); // NULL: no code there
 void al_objects_free(struct al_objects *o);
+// Of the objects that a stack goes through: whether each is still there, or another was loaded to its place. When not, the mappings
+// are to be read again.
+void al_objects_ask(struct al_objects *o, struct al_dso *d);
+bool al_objects_stand(struct al_objects *o);
 // Counts what is to be held of an object. False: that would be more than AL_OBJECTS_BYTES.
 bool al_dso_hold(struct al_objects *o, struct al_dso *d, uint64_t bytes);
 // NULL: it has none that can be used.

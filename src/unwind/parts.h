@@ -15,6 +15,7 @@ struct al_known { // what was found out about an instruction
     uint64_t address; // looked up: of callers one byte before the return address; 0: free
     uint64_t start;   // of its function, by its call frame information; 0 not known
     uint64_t target;  // of the call before address + 1
+    struct al_dso *dso; // NULL: in no object
     uint32_t rule;    // number + 1; 0: none
     uint32_t symbol;
     uint8_t kind; // enum al_unwind_kind
@@ -58,6 +59,6 @@ uint64_t al_stub_slot(struct al_unwind *u, uint64_t stub);
 // Makes *regs the caller's of a function without a rule. called_nobody: it runs, or was interrupted.
 bool al_guess_caller(struct al_unwind *u, const struct al_known *k, struct al_regs *regs, bool called_nobody);
 
-#define AL_READ_AGAIN_NS 5000000000LL // mappings: a library unloaded and another one put there
+#define AL_READ_AGAIN_NS 5000000000LL // mappings
 
 #endif

@@ -134,14 +134,14 @@ static enum al_step step_from(struct al_unwind *u, struct walk *w, const struct 
     return AL_STEP_OK;
 }
 
-int al_unwind_thread(struct al_unwind *u, const struct al_unwind_input *in, struct al_unwind_stack *ret) {
+static int walk(struct al_unwind *u, const struct al_unwind_input *in, struct al_unwind_stack *ret) {
     struct walk w = {.exact = true};
     struct al_known last = {0};
     enum al_step step = AL_STEP_OK;
+    u->objects.asked_count = 0;
     for (unsigned i = 0; i < AL_REG_COUNT; i++)
         w.regs.value[i] = in->regs[i];
     w.regs.known = in->known | 1ULL << AL_REG_PC | 1ULL << AL_REG_SP;
-    al_known_refresh(u, AL_READ_AGAIN_NS);
     al_copy_init(&u->copy, in, in->stopped ? &u->memory : NULL);
     while (step == AL_STEP_OK && w.count < AL_UNWIND_DEPTH_MOST) {
         uint64_t pc = w.regs.value[AL_REG_PC];
@@ -156,13 +156,27 @@ int al_unwind_thread(struct al_unwind *u, const struct al_unwind_input *in, stru
             u->frames[w.count++] = (struct al_unwind_frame){pc, k->symbol, k->kind, w.guess};
         u->counts.guessed += w.guess;
         last = *k; // guesses look up others, which may move it
+        if (k->dso)
+            al_objects_ask(&u->objects, k->dso);
         step = step_from(u, &w, &last);
     }
     ret->frames = u->frames;
     ret->count = w.count;
     ret->status = step == AL_STEP_END ? AL_UNWIND_WHOLE : step == AL_STEP_OK || u->copy.beyond ? AL_UNWIND_CUT : AL_UNWIND_STUCK;
+    return 0;
+}
+
+int al_unwind_thread(struct al_unwind *u, const struct al_unwind_input *in, struct al_unwind_stack *ret) {
+    al_known_refresh(u, AL_READ_AGAIN_NS);
+    int result = walk(u, in, ret);
+    if (!result && !al_objects_stand(&u->objects)) { // a library was unloaded, and another one put there
+        al_known_refresh(u, 0);
+        result = walk(u, in, ret);
+    }
+    if (result)
+        return result;
     u->counts.stacks++;
-    u->counts.frames += w.count;
+    u->counts.frames += ret->count;
     u->counts.cut += ret->status == AL_UNWIND_CUT;
     u->counts.stuck += ret->status == AL_UNWIND_STUCK;
     return 0;

@@ -251,6 +251,38 @@ def test_idle_threads_have_native_frames_too(alula, program, tmp_path):
     assert good / sum(count for _, count in sleeping) > 0.95
 
 
+RELOADS = """
+import _ctypes, ctypes, sys
+print(flush=True)
+def first(call): call(1 << 23)
+def second(call): call(1 << 23)
+while True:
+    for name, use in ("first", first), ("second", second):
+        library = ctypes.CDLL(f"{sys.argv[1]}/{name}.so")
+        use(getattr(library, f"in_{name}"))
+        _ctypes.dlclose(library._handle)
+"""
+
+
+@needs_libdw
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc here")
+def test_libraries_in_turns_at_one_address(alula, tmp_path):
+    """One that is loaded where another was has its own names from its first sample on."""
+    program, out = tmp_path / "reloads.py", tmp_path / "out.folded"
+    program.write_text(RELOADS)
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.c").write_text(f"void in_{name}(int n) {{ for (volatile int i = 0; i < n; i++) ; }}\n")
+        subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", tmp_path / f"{name}.c"], check=True)
+    with running("/usr/bin/python3", program, tmp_path) as process:
+        profiled(alula, process.pid, "-o", out, "--native", "-d", "3s")
+    seen = {"right": 0, "wrong": 0}
+    for frames, count in folded(out):
+        within, native_name = re.search(r"(first|second) \(/", ";".join(frames)), re.search(r"in_(first|second) \(", ";".join(frames))
+        if within and native_name:
+            seen["right" if within[1] == native_name[1] else "wrong"] += count
+    assert seen["right"] > 10 and seen["wrong"] <= seen["right"] / 50, seen
+
+
 # Native code that runs with much of its stack used by a buffer, as LAPACK's does; what was never written to is not there to be copied.
 BUFFERS = """
 #define SPIN(name, size) void name(void) { volatile char room[size]; for (int i = 0; i < size; i++) room[i] = 1; \\
