@@ -162,8 +162,12 @@ static void say_group(struct al_buf *b, const struct al_dump_differ *a, const st
                       const struct al_differ_group *g) {
     enum al_differ_doing doing = doing_of(v, g);
     subject(b, a, v, g);
-    al_buf_printf(b, " %s ", g->count == 1 ? DOING[doing].one : DOING[doing].many);
-    place(b, g->stack);
+    if (doing == AL_DIFFER_MOVES && !g->stack->count) {
+        al_buf_str(b, g->count == 1 ? " moves: nothing of its stack stood still" : " move: nothing of their stacks stood still");
+    } else {
+        al_buf_printf(b, " %s ", g->count == 1 ? DOING[doing].one : DOING[doing].many);
+        place(b, g->stack);
+    }
     if (v == &a->main) {
         asleep_words(b, v, g);
         phase_words(b, a, v, g);
@@ -351,6 +355,8 @@ static void tree(struct al_buf *b, const struct al_dump_differ *a) {
         subject(b, a, &a->main, g);
         al_buf_str(b, ":\n");
         frame_lines(b, g->stack, d->common, g->stack->count);
+        if (g->stack->count == d->common)
+            al_buf_str(b, d->common ? "    (nothing but what all share)\n" : "    (no Python frame)\n");
     }
     if (d->group_count && d->common) {
         al_buf_str(b, d->group_count > 1 ? "\n  and from there on outwards the same in all:\n" : "\n  the same in all:\n");

@@ -55,7 +55,7 @@ main(dist.get_rank(), [int(word) for word in sys.argv[1:]])
 
 # No torch: what the ranks do is in argv: RANK=name.
 PLAIN = """
-import os, sys, threading, time
+import atexit, os, sys, threading, time
 
 rank = os.environ["RANK"]
 does = dict(word.split("=") for word in sys.argv[1:]).get(rank, "wait")
@@ -77,11 +77,19 @@ def step(x):
 def other():
     time.sleep(1000)
 
+# No function stands below those that are called at the end.
+def leave():
+    for i in range(2000):
+        exec(f"def f{i}(): time.sleep(0.05)", globals())
+        atexit.register(globals()[f"f{i}"])
+
 def main():
     if does == "die":
         os._exit(1)
     if does == "load":
         load()
+    if does == "leave":
+        return leave()
     if does == "busy":
         busy()
     wait_for_others()
@@ -170,6 +178,15 @@ def test_which_move_and_which_stand(alula, tmp_path):
     assert [r["doing"] for r in found["differences"]["ranks"]] == ["waits", "waits", "moves"]
     moving = next(g for g in found["differences"]["groups"] if g["ranks"] == [2])
     assert moving["in"]["function"] in ("busy", "step") and moving["doing"] == "moves"
+
+
+def test_a_stack_of_which_nothing_stands(alula, tmp_path):
+    with job(tmp_path, PLAIN, 3, "1=leave") as (process, _):
+        found = settled(alula, lambda d: any(not g["in"] and g["doing"] == "moves" for g in d["groups"]), process.pid)
+        text = alula("dump", "--all-ranks", "--brief", process.pid).stdout
+    pid = next(r["pid"] for r in found["differences"]["ranks"] if r["rank"] == 1)
+    assert f"rank 1 ({pid}) moves: nothing of its stack stood still" in found["differences"]["summary"]
+    assert f"  rank 1 ({pid}):\n    (no Python frame)\n" in text
 
 
 def test_a_rank_that_died(alula, tmp_path):
