@@ -217,8 +217,7 @@ static void tell_one(struct al_dump_job *j, pid_t pid) {
 
 static bool may_be_peer(const struct al_dump_member *m) {
     const struct al_stacks_process *p = m->dump.process;
-    return !m->result && p->role != AL_ROLE_WORKER && p->role != AL_ROLE_LAUNCHER && !strstr(p->command, "resource_tracker") &&
-           !strstr(p->command, "multiprocessing.forkserver");
+    return !m->result && p->role != AL_ROLE_WORKER && p->role != AL_ROLE_LAUNCHER && !p->helper;
 }
 
 // Engines, or the most children that one process has: ranks that a program makes itself have RANK from within alone.

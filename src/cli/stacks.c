@@ -15,11 +15,13 @@
 #include "cli/attach.h"
 #include "host/host.h"
 #include "host/parse.h"
+#include "host/roles.h"
 #include "launch/end.h"
 #include "stack/stack.h"
 
 #define YOUNG_NS (2 * AL_NS_PER_S) // time that a program may take until its interpreter is up
 #define YOUNG_LOOK_NS (10 * AL_NS_PER_MS)
+#define CLIMB_MOST 16
 #define RATE_MOST 10000.0 // samples a second
 #define FIRST_WITH_VERSION 0x030b0000u // Py_Version, which holds the whole of it, is in 3.11 and later
 
@@ -41,6 +43,14 @@ static bool launches(const struct al_snapshot *s, pid_t pid) {
     return ranks;
 }
 
+// What the fork server forks keeps its command line.
+static bool is_helper(const struct al_snapshot *s, const struct al_proc *p) {
+    static const char server[] = "multiprocessing.forkserver";
+    const struct al_proc *up = al_snapshot_proc(s, p->ppid);
+    return strstr(p->command, "multiprocessing.resource_tracker") ||
+           (strstr(p->command, server) && !(up && strstr(up->command, server)));
+}
+
 static int add_known(struct al_stacks_who *who, const struct al_snapshot *s, const struct al_proc *p, bool no_cmdline) {
     struct al_stacks_process *to;
     int result = add(who, p->pid, &to);
@@ -50,6 +60,7 @@ static int add_known(struct al_stacks_who *who, const struct al_snapshot *s, con
     to->owner = p->owner;
     to->parent = p->ppid;
     to->state = p->state;
+    to->helper = is_helper(s, p);
     if (p->role == AL_ROLE_RANK)
         to->local_rank = p->local_rank;
     const struct al_proc *rank = p->role == AL_ROLE_RANK ? p : p->owner > 0 ? al_snapshot_proc(s, p->owner) : NULL;
@@ -71,6 +82,23 @@ static int add_ended(struct al_stacks_who *who, const struct al_proc *p) {
     return 0;
 }
 
+// Where no launcher is known: from a spawned rank, an engine's worker or a DataLoader's up to the program that made it.
+static int climb(struct al_host **host, struct al_snapshot *s, pid_t *top) {
+    for (int steps = 0; steps < CLIMB_MOST; steps++) {
+        pid_t ignored;
+        const struct al_proc *p = al_snapshot_proc(s, *top), *up;
+        if (!p || p->ppid <= 1)
+            return 0;
+        struct al_proc child = *p; // the next look forgets it
+        int result = al_attach_top(child.ppid, false, host, s, &ignored);
+        up = result ? NULL : al_snapshot_proc(s, child.ppid);
+        if (!up || !al_role_is_made(&child, up))
+            return al_attach_top(*top, false, host, s, &ignored);
+        *top = child.ppid;
+    }
+    return 0;
+}
+
 // What is a rank, and whose worker a process is, shows beside the launcher above: what has a rank's variables is looked at
 // from there, even where not the whole job is wanted. *top: where the look before began, 0 none; where this one did.
 static int look(pid_t pid, enum al_stacks_reach reach, struct al_host **host, struct al_snapshot *s, pid_t *top) {
@@ -79,6 +107,8 @@ static int look(pid_t pid, enum al_stacks_reach reach, struct al_host **host, st
     if (before && al_attach_top(before, false, host, s, top) == 0 && al_snapshot_proc(s, pid))
         return 0;
     int result = al_attach_top(pid, job, host, s, top);
+    if (!result && job && *top == pid && !launches(s, pid))
+        result = climb(host, s, top);
     const struct al_proc *p = result || job ? NULL : al_snapshot_proc(s, pid);
     if (p && (p->rank >= 0 || p->local_rank >= 0))
         result = al_attach_top(pid, true, host, s, top);

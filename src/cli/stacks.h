@@ -19,6 +19,7 @@ struct al_stacks_process {
     int32_t local_rank;  // of a rank; -1 not known
     pid_t parent;
     char state; // as in /proc/PID/stat; 0 not known
+    bool helper; // multiprocessing's own: its fork server, its tracker of resources
     char command[AL_CMD_MAX];
 };
 

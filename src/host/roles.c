@@ -107,6 +107,14 @@ static bool is_worker_like(const struct al_role_node *n, const struct al_role_no
     return n->command[0] && strcmp(n->command, up->command) == 0;
 }
 
+bool al_role_is_made(const struct al_proc *child, const struct al_proc *up) {
+    const struct al_role_node n = {.comm = child->comm, .exe = child->exe, .command = child->command};
+    if (child->uid != up->uid || !al_str_starts(up->exe, "python"))
+        return false;
+    return made_by_multiprocessing(&n) || has_engine_title(&n) || strstr(n.command, "multiprocessing.forkserver") ||
+           strstr(n.command, "multiprocessing.resource_tracker") || (*n.command && strcmp(n.command, up->command) == 0);
+}
+
 // What the GPU children of a node tell about it.
 struct brood {
     unsigned count;

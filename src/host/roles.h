@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct al_proc;
+
 struct al_role_node {
     // Given:
     pid_t pid, ppid;
@@ -39,6 +41,9 @@ bool al_role_is_shell(const char *exe);
 bool al_role_is_boundary(const char *exe, const char *program);
 // Programs that start training, as al_program_parse gives them.
 bool al_role_starts_training(const char *program, const char *verb);
+// Whether `up` is of the very program that its child is: multiprocessing made that, a fork without an exec, or an engine that
+// gave it its title.
+bool al_role_is_made(const struct al_proc *child, const struct al_proc *up);
 // nodes[count] sorted by pid, each pid once.
 void al_roles_assign(struct al_role_node *nodes, size_t count);
 

@@ -276,11 +276,12 @@ def test_two_jobs_that_nothing_tells_apart(alula, tmp_path):
     assert found["summary"][0].startswith("ranks 0, 1 more than once: these are several jobs that are not told apart")
 
 
-def test_ranks_that_a_program_makes_itself(alula, tmp_path):
+@pytest.mark.parametrize("how", ["spawn", "fork", "forkserver"])
+def test_ranks_that_a_program_makes_itself(alula, tmp_path, how):
     """As torch.multiprocessing.spawn: RANK is set from within, which is not to be seen."""
     program = tmp_path / "program.py"
     program.write_text("""
-import multiprocessing, time
+import multiprocessing, sys, time
 def wait():
     time.sleep(1000)
 def work(i, ready):
@@ -289,7 +290,7 @@ def work(i, ready):
         time.sleep(1000)
     wait()
 if __name__ == "__main__":
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(sys.argv[1])
     ready = context.Queue()
     all = [context.Process(target=work, args=(i, ready), daemon=True) for i in range(4)]
     for p in all:
@@ -299,9 +300,16 @@ if __name__ == "__main__":
     print(flush=True)
     input()
 """)
-    with running(sys.executable, program) as process:
+    with running(sys.executable, program, how) as process:
         found = settled(alula, lambda d: sorted(len(g["pids"]) for g in d["groups"]) == [1, 3], process.pid)
         text = alula("dump", "--all-ranks", "--brief", process.pid).stdout
+        pids = sorted(r["pid"] for r in found["differences"]["ranks"])
+        of_one = json.loads(alula("dump", "--all-ranks", "--json", pids[1]).stdout)
+        tree = json.loads(alula("dump", "--tree", "--json", pids[1]).stdout)["processes"]
+        bare = json.loads(alula("dump", "--all-ranks", "--json", "--no-cmdline", process.pid).stdout)
+    assert sorted(r["pid"] for r in of_one["differences"]["ranks"]) == pids and len(pids) == 4
+    assert sorted(r["pid"] for r in bare["differences"]["ranks"]) == pids
+    assert sorted(p["pid"] for p in tree) == sorted(p["pid"] for p in found["processes"]) and process.pid in [p["pid"] for p in tree]
     told = [(len(g["pids"]), g["in"]["function"], g["odd"]) for g in found["differences"]["groups"]]
     assert told == [(3, "wait", False), (1, "work", True)]
     assert "no rank is known here" in text and "3 of 4 processes (" in text
