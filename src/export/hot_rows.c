@@ -7,6 +7,7 @@
 #include "export/hot_parts.h"
 
 #define RANKS_MOST 1024u
+#define RANK_SAMPLES_LEAST 10 // of a rank that count, before its shares are compared: one alone would be 100 %
 
 void al_profile_get_frame(const struct al_profile *p, uint32_t frame, const char **name, const char **file, int32_t *line) {
     bool known = frame < p->frame_count;
@@ -233,17 +234,18 @@ static void find_difference(const struct pass *a, uint32_t row) {
     float shares[RANKS_MOST];
     uint32_t count = 0;
     for (uint32_t r = 0; r < a->ranks; r++)
-        if (all[r] > 0)
+        if (all[r] >= RANK_SAMPLES_LEAST)
             shares[count++] = mine[r] / all[r];
     if (count < 2)
         return;
     qsort(shares, count, sizeof *shares, by_float);
     double median = count % 2 ? shares[count / 2] : (shares[count / 2 - 1] + shares[count / 2]) / 2.0, farthest = -1;
     for (uint32_t r = 0; r < a->ranks; r++) {
-        double share = all[r] > 0 ? mine[r] / all[r] : median;
+        bool enough = all[r] >= RANK_SAMPLES_LEAST;
+        double share = enough ? mine[r] / all[r] : median;
         double apart = fabs(share - median);
         bool more = apart > farthest + 1e-6 || (apart > farthest - 1e-6 && share > a->v->rows[row].rank_share); // of two, the one that has it
-        if (all[r] > 0 && more) {
+        if (enough && more) {
             farthest = apart > farthest ? apart : farthest;
             a->v->rows[row].rank = (int32_t)r;
             a->v->rows[row].rank_share = share;

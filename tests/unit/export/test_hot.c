@@ -191,6 +191,25 @@ static void threads_and_ranks(void **state) {
     tear_down(&w);
 }
 
+// One sample of a rank that waits all the time would be 100 % of its own: it is not compared, until idle ones count.
+static void ranks_with_hardly_a_sample(void **state) {
+    (void)state;
+    struct world w;
+    set_up(&w);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(al_hot_tick(w.h, w.now += SECOND / 100), 0);
+        assert_int_equal(al_hot_add(w.h, 0, w.main, AL_HOT_GIL), 0);
+        assert_int_equal(al_hot_add(w.h, 2, w.load, i ? AL_HOT_IDLE : 0), 0);
+    }
+    struct al_hot_query q = {.track = AL_PROFILE_NONE, .whole = true, .sort = AL_HOT_SORT_DIFFERENCE};
+    assert_int_equal(row_at(&w, &q, "load", 3)->rank, -1);
+    q.idle = true;
+    const struct al_hot_row *r = row_at(&w, &q, "load", 3);
+    assert_int_equal(r->rank, 1);
+    assert_float_equal(r->rank_share, 1, 1e-6);
+    tear_down(&w);
+}
+
 static void around_a_function(void **state) {
     (void)state;
     struct world w;
@@ -252,6 +271,7 @@ int al_test_hot(void) {
         cmocka_unit_test(functions_and_lines), cmocka_unit_test(recursion_counts_once_and_names_are_not_enough),
         cmocka_unit_test(what_counts),         cmocka_unit_test(the_window_slides),
         cmocka_unit_test(threads_and_ranks),   cmocka_unit_test(orders),
+        cmocka_unit_test(ranks_with_hardly_a_sample),
         cmocka_unit_test(around_a_function),
     };
     return cmocka_run_group_tests_name("hot", tests, NULL, NULL);
