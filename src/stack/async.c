@@ -60,6 +60,13 @@ static struct al_async_task *grow(struct al_async_reader *r) {
     return &a->list[a->count];
 }
 
+// A task that ends lets go of its coroutine before that is freed, and its memory goes to the next coroutine at once: whatever was
+// followed from there is the task's only while it still holds it.
+static bool holds(const struct al_async_reader *r, uint64_t task, uint64_t coroutine) {
+    uint64_t now;
+    return al_memory_u64(&r->stack->memory, task + r->coroutine, &now) && now == coroutine;
+}
+
 int al_async_add(struct al_async_reader *r, uint64_t address, uint64_t tstate, bool running, struct al_async_task **ret_task) {
     struct al_async_task *to = NULL;
     uint64_t coroutine;
@@ -74,8 +81,11 @@ int al_async_add(struct al_async_reader *r, uint64_t address, uint64_t tstate, b
     name_task(r, address, to);
     to->root = al_async_frame_of(r->stack, coroutine);
     uint32_t count = running ? 0 : al_async_follow(r, coroutine, to, r->frames);
-    if (count) {
+    if (count)
         to->moved = al_async_follow(r, coroutine, to, r->again) != count || !same_frames(r->frames, r->again, count);
+    if (!holds(r, address, coroutine))
+        return 0;
+    if (count) {
         to->frames = calloc(count, sizeof *to->frames);
         if (!to->frames)
             return AL_E_NOMEM;
