@@ -3,7 +3,6 @@
 and that nothing is left of it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -204,8 +203,7 @@ time.sleep(0.3)
 check()
 dist.destroy_process_group()
 """
-    port = 20000 + os.getpid() % 20000
-    j = job(code, 0, 0.05, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(port)))
+    j = job(code, 0, 0.05, launcher=("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"))
     got = alula("attach", "--for", "4s", "--wait", "20s", "--output-dir", tmp_path / "out", j.pid)
     assert got.returncode == 0, got.stderr
     assert "alula: taken out of 2 processes, the job goes on" in got.stderr

@@ -297,6 +297,7 @@ def test_variables_only_when_asked_for_and_no_secrets(alula, tmp_path):
 
 TENSORS = """
 import sys
+import time
 import torch
 def step(batch):
     scalar, many = torch.ones(()), torch.ones(1, 2, 3, 4, 5, 6, 7, dtype=torch.int8)
