@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")  # what follows runs as another user
 HOST_PID_NS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
@@ -62,3 +63,38 @@ def copy_file(source, target):
         data = source.read_bytes()  # /proc files have no size that a copy could go by
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
+
+
+def below(pid):
+    """All processes below it."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            for child in pathlib.Path(f"/proc/{pid}/task/{tid}/children").read_text(encoding="ascii").split():
+                found += [int(child), *below(int(child))]
+    return found
+
+
+def _threads(pid):
+    """(runs, CPU time in ns, turns on a core) of each thread of the process and of all below it."""
+    found = {}
+    for place in [place for p in (pid, *below(pid)) for place in pathlib.Path(f"/proc/{p}/task").glob("*")]:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            state = (place / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+            took, _, turns = map(int, (place / "schedstat").read_text(encoding="ascii").split())
+            found[place.name] = (state == "R", took, turns)
+    return found
+
+
+def settle(pid, seconds=20):
+    """Until each thread of a process that has just said something, and of all below it, is where it stays: it has slept through
+    50 ms, or has run for 20 ms of its own. However busy the machine is; a process that never comes to that is waited for in vain."""
+    first, last, end = {}, {}, time.monotonic() + seconds
+    while time.monotonic() < end:
+        now = _threads(pid)
+        first = {tid: first.get(tid, figures) for tid, figures in now.items()}
+        if now and all(not runs and (runs, took, turns) == last.get(tid) or took - first[tid][1] > 20e6
+                       for tid, (runs, took, turns) in now.items()):
+            return
+        last = now
+        time.sleep(0.05)

@@ -8,11 +8,10 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
-from procs import NOBODY
+from procs import NOBODY, settle
 
 PROGRAM = """
 import sys, threading, time
@@ -85,7 +84,7 @@ def dumped(alula, *args, status=0):
 
 def test_threads_with_name_state_and_lines(alula, program):
     with running(sys.executable, program) as process:
-        time.sleep(0.2)
+        settle(process.pid)
         (found,) = dumped(alula, process.pid)
         text = alula("dump", "--pid", process.pid).stdout
     assert found["pid"] == process.pid and found["error"] is None
@@ -123,7 +122,7 @@ def test_a_job_with_roles_and_ranks(alula, program, tmp_path):
     launcher = tmp_path / "torchrun"
     launcher.write_text(LAUNCHER)
     with running(sys.executable, launcher, program, lines=3) as process:
-        time.sleep(0.2)
+        settle(process.pid)
         below = dumped(alula, "--subprocesses", process.pid)
         rank = next(p["pid"] for p in below if p["rank"] == 1)
         whole = dumped(alula, "--tree", rank)
@@ -220,7 +219,7 @@ def test_a_launcher_that_is_a_containers_first_process(alula_bin, tmp_path):
 
 def test_depth_keeps_the_innermost(alula, program):
     with running(sys.executable, program) as process:
-        time.sleep(0.2)
+        settle(process.pid)
         (found,) = dumped(alula, "--depth", "1", process.pid)
     thread = next(t for t in found["threads"] if t["name"] == "prefetch")
     assert thread["truncated"] and [frame["function"] for frame in thread["frames"]] == ["inner"]
@@ -284,7 +283,7 @@ def test_variables_only_when_asked_for_and_no_secrets(alula, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(VARIABLES)
     with running(sys.executable, path) as process:
-        time.sleep(0.2)
+        settle(process.pid)
         text, without = alula("dump", "-l", process.pid).stdout, alula("dump", process.pid).stdout
         (found,) = dumped(alula, "--locals", process.pid)
     frame = next(f for f in found["threads"][0]["frames"] if f["function"] == "answer")
@@ -313,7 +312,7 @@ def test_shapes_of_tensors(alula, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(TENSORS)
     with running(sys.executable, path) as process:
-        time.sleep(0.2)
+        settle(process.pid)
         (found,) = dumped(alula, "--locals", process.pid)
     frame = next(f for t in found["threads"] for f in t["frames"] if f["function"] == "step")
     assert {v["name"]: (v["type"], v["value"]) for v in frame["locals"]} == {
@@ -340,7 +339,7 @@ def test_tasks_of_a_loop(alula, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(LOOP)
     with running(sys.executable, path, lines=1) as process:
-        time.sleep(0.2)
+        settle(process.pid)
         text = alula("dump", process.pid).stdout
         (found,) = dumped(alula, process.pid)
         process.kill()

@@ -8,7 +8,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -17,6 +16,7 @@ PROGRAMS = HERE / "programs"
 sys.path.insert(0, str(HERE.parent / "integration"))
 import interpreters  # noqa: E402
 import procs  # noqa: E402
+from procs import below, settle  # noqa: E402, F401
 
 PYTHONS = pathlib.Path(os.environ.get("ALULA_PYTHONS") or HERE.parents[1] / "build/pythons")
 REQUIRED = ["3.9", "3.11", "3.13", "3.13t", "3.14", "3.14t", "3.15"]
@@ -100,7 +100,3 @@ def sample(tools):
 def open_path():
     with procs.open_folder() as folder:
         yield folder
-
-
-def settle(seconds=0.2):
-    time.sleep(seconds)

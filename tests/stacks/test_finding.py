@@ -75,7 +75,7 @@ def test_embedded_statically(version, symbols, sections, how, tmp_path, sample):
         data[58:64] = bytes(6)  # e_shentsize, e_shnum, e_shstrndx
         app.write_bytes(data)
     with started([app], env=env) as child:
-        settle()
+        settle(child.pid)
         samples, end, failed = sample(child.pid, what="state")
     assert not failed, failed
     assert end["found"] == how, end
@@ -89,7 +89,7 @@ def test_deleted_files(name, tmp_path, sample):
     shutil.copy(library, tmp_path)
     with started([program], "-S", "-c", MAIN, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}) as child:
         shutil.rmtree(tmp_path)
-        settle()
+        settle(child.pid)
         samples, _, failed = sample(child.pid)
     assert not failed
     assert samples[0][0]["frames"][0]["name"] == "marked"
@@ -99,7 +99,7 @@ def test_deleted_files(name, tmp_path, sample):
 def test_another_root(version, tmp_path, sample):
     root = PYTHONS / "sid"
     with started(["chroot", root, f"/usr/bin/python{version}"], "-c", MAIN) as child:
-        settle()
+        settle(child.pid)
         samples, end, failed = sample(child.pid)
     assert not failed
     assert end["object"] == f"{root}/usr/bin/python{version}" or end["object"] == f"/usr/bin/python{version}"
@@ -109,7 +109,7 @@ def test_another_root(version, tmp_path, sample):
 @pytest.mark.parametrize("name", sorted({"3.8", "3.10", "3.11", "3.13", "sid-3.14"} & set(ALL), key=version_of))
 def test_another_pid_namespace(name, sample):
     with started(["unshare", "--pid", "--fork", "--mount-proc", *ALL[name]], PROGRAMS / "gil.py") as child:
-        settle()
+        settle(child.pid)
         inner = subprocess.run(["pgrep", "-P", str(child.pid)], capture_output=True, text=True, check=True).stdout.strip()
         samples, _, failed = sample(inner, samples=2)
         tids = set(map(int, os.listdir(f"/proc/{inner}/task")))
@@ -122,7 +122,7 @@ def test_another_pid_namespace(name, sample):
 def test_embedded(version, tmp_path, sample):
     app, env = embedded(version, tmp_path, "{home}/lib/libpython{version}.so", "-Wl,-rpath,{home}/lib")
     with started([app], env=env) as child:
-        settle()
+        settle(child.pid)
         samples, _, failed = sample(child.pid)
     assert not failed
     assert samples[0][0]["frames"][0]["name"] == "marked"
@@ -131,7 +131,7 @@ def test_embedded(version, tmp_path, sample):
 def test_a_renamed_program(tmp_path, sample):
     shutil.copy("/usr/bin/python3", tmp_path / "trainer")
     with started([tmp_path / "trainer"], "-c", MAIN) as child:
-        settle()
+        settle(child.pid)
         samples, _, failed = sample(child.pid)
     assert not failed and samples[0][0]["frames"][0]["name"] == "marked"
 
@@ -139,7 +139,7 @@ def test_a_renamed_program(tmp_path, sample):
 def test_not_python(sample):
     child = subprocess.Popen(["sleep", "600"])
     try:
-        settle()
+        settle(child.pid)
         _, _, failed = sample(child.pid)
     finally:
         child.kill()
@@ -169,7 +169,7 @@ def test_unknown_interpreters_are_refused(how, tmp_path, sample):
     data[at:at + 8] = {"alpha": 0x030F00A1, "newer": 0x031100F0}[how].to_bytes(8, "little")
     made.write_bytes(data)
     with started([program], "-S", "-c", MAIN, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}) as child:
-        settle()
+        settle(child.pid)
         _, _, failed = sample(child.pid)
     assert failed[0] == UNSUPPORTED
     assert {"alpha": "3.15", "newer": "3.17"}[how] in failed[1]
@@ -191,11 +191,12 @@ def test_a_process_that_executes_another_program(sample):
 
 
 def test_a_process_that_restarts_itself(sample):
-    code = "import os, time, sys\nprint('ready', flush=True)\ntime.sleep(1)\nos.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(60)'])"
+    code = "import os, time, sys\nprint('ready', flush=True)\ntime.sleep(1)\nos.execv(sys.executable, [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(60)'])"
     with started([sys.executable], "-c", code) as child:
         _, end, failed = sample(child.pid, samples=100000, every_us=500)
         assert failed[0] in (AGAIN, FORMAT) and end["samples"] > 10
-        settle(0.5)
+        assert child.stdout.readline() == "1\n"
+        settle(child.pid)
         samples, _, failed = sample(child.pid)
         assert not failed and samples[0][0]["frames"]
 
@@ -213,7 +214,7 @@ def test_code_that_is_made_and_freed_all_the_time(sample):
 
 
 def test_threads_that_come_and_go(sample):
-    code = ("import threading, time\nprint('ready', flush=True)\ndef work(): time.sleep(0.002)\ni = 0\nwhile True:\n"
+    code = ("import threading, time\nprint('ready', flush=True)\ndef work(): time.sleep(0.005)\ni = 0\nwhile True:\n"
             "    i += 1\n    t = threading.Thread(target=work, name='w%d' % i)\n    t.start()\n    t.join()")
     for command in {v: c for n, c in ALL.items() for v in [version_of(n)]}.values():
         with started(command, "-c", code) as child:
@@ -252,6 +253,6 @@ def test_another_implementation_is_refused(name, sample):
     if name not in OTHERS:
         pytest.skip(f"no {name} is to be had here")
     with started(OTHERS[name], "-c", MAIN) as child:
-        settle()
+        settle(child.pid)
         _, _, failed = sample(child.pid)
     assert failed and failed[0] == FORMAT and "no CPython" in failed[1], failed

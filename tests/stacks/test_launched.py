@@ -14,7 +14,7 @@ import zipapp
 
 import pytest
 
-from conftest import ALL, PYTHONS, settle, started
+from conftest import ALL, PYTHONS, below, settle, started
 from procs import NOBODY
 from test_finding import shared
 
@@ -36,25 +36,16 @@ def needs(path):
     return path
 
 
-def below(pid):
-    found = []
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as children:
-            for child in children.read().split():
-                found += [int(child), *below(int(child))]
-    return found
-
-
 @contextlib.contextmanager
 def launched(command, **more):
     """A launcher; what it started ends with it."""
     with started(command, **more) as child:
-        settle(0.5)
+        settle(child.pid)
         all_below = below(child.pid)
         try:
             yield child
         finally:
-            for pid in all_below:
+            for pid in {*all_below, *below(child.pid)}:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -96,9 +87,10 @@ def test_24_uv_run(alula, program):
 
 def test_24_several_below(alula, program, tmp_path):
     script = tmp_path / "several.sh"
-    script.write_text(f"for i in 1 2 3 4 5; do {sys.executable} -c 'import time; time.sleep(600)' & done\n"
-                      f"sleep 1; {sys.executable} {program} & wait\n")
-    with launched(["bash", script]) as child:
+    one = "import sys, time; open(sys.argv[1], 'w'); time.sleep(600)"
+    script.write_text(f'for i in 1 2 3 4 5; do {sys.executable} -c "{one}" up-$i & done\n'
+                      f"until [ $(ls | grep -c up-) = 5 ]; do sleep 0.1; done; {sys.executable} {program} & wait\n")
+    with launched(["bash", script], cwd=tmp_path) as child:
         text = alula("dump", child.pid).stderr
         assert text.count("(python") == 4 and " and 2 more: " in text, text
         done = alula("dump", "--subprocesses", child.pid)
@@ -118,7 +110,8 @@ def test_24_torchrun(alula, program):
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", program]
     with launched(command, stderr=subprocess.DEVNULL) as child:
-        settle(3)
+        assert child.stdout.readline() == "ready\n"  # the other one
+        settle(child.pid)
         done = alula("dump", "--json", "--subprocesses", child.pid)
     processes = json.loads(done.stdout)["processes"]
     ranks = [p["rank"] for p in processes if ["marked", "main", "<module>"] in names(p)]
@@ -153,7 +146,7 @@ def test_26_a_program_frozen_into_its_interpreter(alula, tmp_path):
     (app / "lib").symlink_to(library)
     (library / "__init__trainer.py").write_text("def run(name):\n    exec(compile(%r, 'train.py', 'exec'), {})\n" % PROGRAM)
     with started([app / "trainer"]) as child:
-        settle()
+        settle(child.pid)
         done = alula("dump", child.pid)
     assert done.returncode == 0 and "free-threaded" in done.stdout, done.stderr
     assert "train.py:4 marked" in done.stdout.replace(":5 ", ":4 ")
@@ -165,7 +158,7 @@ def test_26_a_zipped_application(alula, program, tmp_path):
     zipapp.create_archive(tmp_path / "app", tmp_path / "app.pyz", interpreter=sys.executable)
     (tmp_path / "app.pyz").chmod(0o755)
     with started([tmp_path / "app.pyz"]) as child:
-        settle()
+        settle(child.pid)
         done = alula("dump", child.pid)
     assert done.returncode == 0 and "app.pyz/__main__.py:7 main" in done.stdout, done.stdout
 
@@ -177,7 +170,7 @@ def test_25_a_stripped_library(name, tmp_path, sample):
     subprocess.run(["objcopy", "--strip-all", library, tmp_path / library.name], check=True)
     code = "import time\ndef marked():\n    print('ready', flush=True)\n    time.sleep(600)\nmarked()"
     with started([program], "-S", "-c", code, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}) as child:
-        settle()
+        settle(child.pid)
         samples, end, failed = sample(child.pid)
     assert not failed and str(tmp_path) in end["object"]
     assert samples[0][0]["frames"][0]["name"] == "marked"
@@ -210,6 +203,6 @@ def test_no_permission_for_a_process_that_hides_its_memory(alula, open_path):
             "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nprint('ready', flush=True)\ntime.sleep(600)")
     tool = shutil.copy(alula.path, open_path / "alula")
     with started([sys.executable], "-c", code) as child:
-        settle()
+        settle(child.pid)
         done = subprocess.run([*NOBODY, tool, "dump", str(child.pid)], capture_output=True, text=True, check=False)
     assert done.returncode == 4 and ("not dumpable" in done.stderr or "ptrace_scope" in done.stderr), done.stderr

@@ -38,7 +38,7 @@ def variables(frame):
 @pytest.mark.parametrize("name", sorted(ALL, key=version_of))
 def test_variables(name, tools):
     with started(ALL[name], PROGRAMS / "variables.py") as child:
-        settle()
+        settle(child.pid)
         (process,) = json.loads(dump(child.pid, "--json", "--locals"))["processes"]
         text = dump(child.pid, "--locals")
         (without,) = json.loads(dump(child.pid, "--json"))["processes"]

@@ -62,7 +62,7 @@ def test_shapes(name, sample):
 @each
 def test_gil(name, sample):
     with started(ALL[name], PROGRAMS / "gil.py") as child:
-        settle()
+        settle(child.pid)
         samples, _, failed = sample(child.pid, samples=200, every_us=3000)
     assert not failed
     if version_of(name)[2]:
@@ -79,7 +79,7 @@ def test_gil(name, sample):
 @each
 def test_gil_only(name, sample):
     with started(ALL[name], PROGRAMS / "gil.py") as child:
-        settle()
+        settle(child.pid)
         samples, _, _ = sample(child.pid, samples=50, every_us=1000, what="gil names")
     for threads in samples:
         walked = [t for t in threads if t["status"] != "left out"]
@@ -89,7 +89,7 @@ def test_gil_only(name, sample):
 @each
 def test_thousands_of_threads(name, sample):
     with started(ALL[name], PROGRAMS / "many.py", 2000) as child:
-        settle(1)
+        settle(child.pid)
         samples, end, failed = sample(child.pid, samples=4)
     assert not failed
     for threads in samples:

@@ -18,7 +18,7 @@ def functions(task):
 @pytest.mark.parametrize("name", NAMES)
 def test_tasks(name, tools):
     with started(ALL[name], PROGRAMS / "tasks.py") as child:
-        settle()
+        settle(child.pid)
         (process,) = json.loads(dump(child.pid, "--json"))["processes"]
         text = dump(child.pid)
     assert process["tasks_missing"] is None
@@ -60,7 +60,7 @@ def test_without_asyncio(name, tools):
 def test_tasks_that_come_and_go(name, tools):
     """Whatever is told then is of this program."""
     with started(ALL[name], PROGRAMS / "churn.py") as child:
-        settle()
+        settle(child.pid)
         dumps = [json.loads(dump(child.pid, "--json"))["processes"][0] for _ in range(10)]
     told = [task for process in dumps for task in process["tasks"]]
     assert told
