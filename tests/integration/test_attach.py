@@ -14,6 +14,7 @@ import time
 import pytest
 
 import interpreters
+import scenes
 from procs import NOBODY
 
 pytestmark = pytest.mark.plain

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from interpreters import IDS, PATHS
-from procs import NOBODY
+from procs import NOBODY, settle
 from test_dump import dumped, line_of, running
 from test_profile import folded, profiled, shares
 
@@ -123,7 +123,7 @@ def settled(alula, pid, *options):
 @pytest.mark.parametrize("interpreter", PATHS, ids=IDS)
 def test_native_frames_of_all_kinds_of_threads(alula, program, interpreter, options):
     with running(interpreter, program) as process:
-        time.sleep(0.3)
+        settle(process.pid)
         threads = settled(alula, process.pid, *options)
     how = {name: thread["native"] for name, thread in threads.items()}
     assert set(how.values()) == {"merged"}, how
@@ -145,7 +145,7 @@ def test_native_frames_of_all_kinds_of_threads(alula, program, interpreter, opti
 @needs_libdw
 def test_text_and_the_interpreters_own(alula, program, tmp_path):
     with running("/usr/bin/python3", program) as process:
-        time.sleep(0.3)
+        settle(process.pid)
         text = alula("dump", "--native", process.pid).stdout
         every = settled(alula, process.pid, "--native-all")
         plain = alula("dump", "--json", process.pid).stdout
@@ -160,7 +160,7 @@ def test_text_and_the_interpreters_own(alula, program, tmp_path):
 @pytest.mark.parametrize("interpreter", PATHS, ids=IDS)
 def test_blocking_alone_has_python_frames_and_lets_all_go_on(alula, program, interpreter):
     with running(interpreter, program) as process:
-        time.sleep(0.3)
+        settle(process.pid)
         (found,) = dumped(alula, "--blocking", process.pid)
         threads = {thread["name"]: thread for thread in found["threads"]}
         states = [stat.read_text().rpartition(")")[2].split()[0] for stat in pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")]
@@ -208,12 +208,16 @@ def is_crypto(frame):
 
 
 def profiled_shares(alula, tmp_path, interpreter, *options):
-    """Stacks, the figures at the end, and the truth."""
+    """Stacks, the figures at the end, and the truth: of so long a time that there are enough stacks to tell shares, on a busy
+    machine too."""
     program, out = tmp_path / "shares.py", tmp_path / "out.folded"
     program.write_text(SHARES)
-    with running(interpreter, program, 4, patience=20) as process:
-        said = profiled(alula, process.pid, "-o", out, "--duration", "3s", *options)
-        truth = [float(word) for word in process.stdout.readline().split()]
+    for seconds in (4, 8, 16):
+        with running(interpreter, program, seconds, patience=20) as process:
+            said = profiled(alula, process.pid, "-o", out, "--duration", "60s", *options)
+            truth = [float(word) for word in process.stdout.readline().split()]
+        if sum(count for _, count in folded(out)) > 200:
+            break
     return folded(out), said, dict(zip(("zipping", "hashing", "python"), truth, strict=True))
 
 
@@ -244,7 +248,7 @@ def test_shares_of_native_functions(alula, tmp_path, interpreter, options):
 def test_idle_threads_have_native_frames_too(alula, program, tmp_path):
     out = tmp_path / "out.folded"
     with running("/usr/bin/python3", program) as process:
-        time.sleep(0.2)
+        settle(process.pid)
         profiled(alula, process.pid, "-o", out, "-d", "2s", "--native", "--idle")
     sleeping = [(frames, count) for frames, count in folded(out) if any(f.startswith("sleeps (") for f in frames)]
     good = sum(count for frames, count in sleeping if "nanosleep (libc" in frames[-1])
@@ -342,7 +346,7 @@ def test_where_perf_is_forbidden(program, tmp_path):
         return subprocess.run([sys.executable, "-c", FORBID, os.environ["ALULA_BIN"], *map(str, args)], capture_output=True, text=True,
                               timeout=60, check=False)
     with running("/usr/bin/python3", program) as process:
-        time.sleep(0.3)
+        settle(process.pid)
         got = forbidden("dump", "--native", "--json", process.pid)
         stopped = forbidden("dump", "--native", "--blocking", "--json", process.pid)
         profile = forbidden("profile", "--native", "-d", "1s", "-o", tmp_path / "out.folded", process.pid)
@@ -370,7 +374,7 @@ def test_without_privileges(open_path):
     drop = [*NOBODY, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
     binary = shutil.copy(os.environ["ALULA_BIN"], open_path / "alula")
     with running(*drop, "/usr/bin/python3", "-c", program) as process:
-        time.sleep(0.3)
+        settle(process.pid)
         seen = []
         for _ in range(20):
             got = subprocess.run([*drop, str(binary), "dump", "--native", "--json", str(process.pid)], capture_output=True, text=True,
@@ -418,7 +422,10 @@ def test_torch_with_many_threads(alula, tmp_path):
     program.write_text(TORCH)
     with running(sys.executable, program, 60, patience=0) as process:
         (found,) = dumped(alula, "--native", process.pid)
-        profiled(alula, process.pid, "-o", out, "--native", "-d", "4s")
+        for seconds in (4, 8, 16):  # until there are enough for shares, on a busy machine too
+            profiled(alula, process.pid, "-o", out, "--native", "-d", f"{seconds}s")
+            if sum(count for _, count in folded(out)) > 100:
+                break
     waiting = [thread for thread in found["threads"] if thread["name"].startswith("waits-")]
     assert len(waiting) == 120 and all(thread["native"] == "merged" for thread in waiting)
     assert all(inner_native(thread) for thread in waiting)

@@ -17,13 +17,14 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from test_dump import LAUNCHER, line_of, running
 
-# 70 and 30 percent of the time by the clock, in turns that no sampling rate keeps step with; and a thread that sleeps.
+# 70 and 30 percent of its time, in turns that no sampling rate keeps step with; and a thread that sleeps. By the clock of the thread:
+# a busy machine that takes the core away for longer than a turn would end each turn alike, and make them halves.
 SHARES = """
 import sys, threading, time
 
 def spin(seconds):
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         pass
 
 def seventy():
@@ -68,11 +69,16 @@ def profiled(alula, *args, status=0):
 
 
 def timed(alula, program, out, *args):
-    """Profiles a program to its end. Its pid, and the share of its time in seventy() by its own clock."""
+    """Profiles a program to its end. Its pid, the share of its time in seventy() by its own clock, and what is said: of so long a
+    time that there are samples enough to tell shares, on a busy machine too."""
     program.write_text(TIMED.replace("took = [0, 0]", "took = [0, 0]\nprint(flush=True)"))
-    with running(sys.executable, program, 3) as process:
-        profiled(alula, process.pid, "-o", out, "-d", "60s", "--rate", "200", *args)
-        return process.pid, float(process.stdout.readline())
+    for seconds in (3, 6, 12):
+        with running(sys.executable, program, seconds) as process:
+            said = profiled(alula, process.pid, "-o", out, "-d", "60s", "--rate", "200", *args)
+            truth = float(process.stdout.readline())
+        if int(re.search(r"(\d+) samples at 200 a second", said)[1]) > 400:
+            break
+    return process.pid, truth, said
 
 
 def folded(path):
@@ -165,10 +171,7 @@ def page_shares(data):
 
 def test_known_shares(alula, program, tmp_path):
     out = tmp_path / "out.folded"
-    program.write_text(TIMED.replace("took = [0, 0]", "took = [0, 0]\nprint(flush=True)"))
-    with running(sys.executable, program, 6) as process:
-        said = profiled(alula, process.pid, "-o", out, "--duration", "4s", "--rate", "200")
-        truth = float(process.stdout.readline())
+    _, truth, said = timed(alula, program, out)
     stacks = folded(out)
     found = shares(stacks)
     assert found["seventy"] == pytest.approx(truth, abs=0.05) and found["thirty"] == pytest.approx(1 - truth, abs=0.05) and truth > 0.5
@@ -215,7 +218,7 @@ def test_speedscope_keeps_its_rules(alula, program, tmp_path):
 def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
     out = tmp_path / "out.pb.gz"
     before = time.time_ns()
-    pid, truth = timed(alula, program, out, "--idle")
+    pid, truth, _ = timed(alula, program, out, "--idle")
     profile = read_pprof(out)
     text = profile.string_table
     assert text[0] == "" and [(text[t.type], text[t.unit]) for t in profile.sample_type] == [("samples", "count"), ("wall", "nanoseconds")]
@@ -265,7 +268,7 @@ def test_native_frames_have_their_object(alula, program, tmp_path):
 
 def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_path):
     out = tmp_path / "out.trace.json"
-    pid, truth = timed(alula, program, out, "--idle")
+    pid, truth, _ = timed(alula, program, out, "--idle")
     events = json.loads(out.read_text())["traceEvents"]
     names = {(e["name"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M"}
     tids = {name: tid for (kind, tid), name in names.items() if kind == "thread_name"}
@@ -292,7 +295,7 @@ def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_p
 @pytest.mark.parametrize("ending", ["html", "svg"])
 def test_a_flame_graph_is_one_file(alula, program, tmp_path, ending):
     out = tmp_path / f"out.{ending}"
-    pid, truth = timed(alula, program, out)
+    pid, truth, _ = timed(alula, program, out)
     data, text = page_data(out), out.read_text()
     assert page_shares(data)["seventy"] == pytest.approx(truth, abs=0.08)
     about = data["about"]

@@ -5,7 +5,6 @@ programs, containers. Numbers are those of the list of reports about other sampl
 import contextlib
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
