@@ -165,6 +165,8 @@ static uint32_t telling(const struct al_differ_stack *stack) {
     // Inner calls of the standard library (a lock, a selector) say less than what called them.
     while (at > own && origin(&stack->frames[at]) == AL_DIFFER_STANDARD)
         at--;
+    if (!own && origin(&stack->frames[at]) == AL_DIFFER_STANDARD)
+        return stack->count - 1; // a thread of the standard library alone: its root says nothing
     return at;
 }
 

@@ -83,6 +83,11 @@ static void the_telling_frame(void **state) {
     // the call into the standard library, and an own frame inside a library's
     struct al_differ_stack standard = STACK(MAIN, {STD "subprocess.py", "run", 1}, {STD "selectors.py", "select", 3});
     assert_string_equal(told(&standard, &caller)->function, "run");
+    // a queue's thread
+    struct al_differ_stack feeder = STACK({STD "threading.py", "_bootstrap", 1}, {STD "multiprocessing/queues.py", "_feed", 2},
+                                          {STD "threading.py", "wait", 3});
+    assert_string_equal(told(&feeder, &caller)->function, "wait");
+    assert_null(caller);
     struct al_differ_stack inside = STACK(MAIN, {LIB "torch/distributed/fsdp/f.py", "forward", 1}, {"/w/model.py", "forward", 5});
     assert_string_equal(told(&inside, &caller)->file, "/w/model.py");
     assert_string_equal(caller, "main");
