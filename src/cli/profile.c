@@ -340,12 +340,16 @@ static void say(const struct al_profiling *p) {
                  (unsigned long long)samples, samples == 1 ? "" : "s", (unsigned)threads, threads == 1 ? "" : "s",
                  p->all_ended ? p->launched ? "; the command has ended" : "; the process has ended" : "");
     al_cli_error("profile: own cost %.2f %% of a core, %.1f us a stack; moved while read %.3f %%, not readable %.3f %%, "
-                 "degraded frames %llu, too deep %llu; left out: %llu samples that came late, %llu without a list of threads",
+                 "degraded frames %llu, too deep %llu; samples left out: %llu that came late, %llu without a list of threads",
                  wall > 0 ? cpu / wall / 1e7 : 0, c.threads ? cpu / 1e3 / (double)c.threads : 0, share(c.unstable, c.threads),
                  share(c.unreadable, c.threads), (unsigned long long)c.degraded_frames, (unsigned long long)c.truncated,
                  (unsigned long long)p->late, (unsigned long long)p->failed);
     if (p->native)
         say_native(p);
+    uint64_t further = al_profile_further(p->profile);
+    if (further)
+        al_cli_error("profile: more different stacks than are told apart: %.2f %% of samples end in [further stacks]",
+                     share(further, samples));
     if (!samples && !p->idle)
         al_cli_error("profile: no thread was seen %s: --idle also counts those that sleep or wait",
                      p->gil ? "with the GIL" : "running");

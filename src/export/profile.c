@@ -8,6 +8,8 @@
 
 // Runs that are kept in their order (72 MiB); beyond, equal stacks of a thread are put together.
 #define RUNS_MOST (6u << 20)
+#define NODES_MOST (2u << 20)   // 80 MiB with their index, twice that when each has a rest
+#define FRAMES_MOST (512u << 10) // some 100 MiB
 #define INDEX_FIRST 1024u
 
 bool al_profile_grow(void **list, uint32_t count, uint32_t *cap, size_t size) {
@@ -81,8 +83,12 @@ static bool room(struct al_profile *p, struct al_profile_index *x) {
 
 struct al_profile *al_profile_new(void) {
     struct al_profile *p = calloc(1, sizeof *p);
-    if (p)
+    if (p) {
         p->run_most = RUNS_MOST;
+        p->frame_most = FRAMES_MOST;
+        p->node_most = NODES_MOST;
+        p->rest = AL_PROFILE_NONE;
+    }
     return p;
 }
 
@@ -107,15 +113,33 @@ uint32_t al_profile_frame(struct al_profile *p, const char *name, const char *fi
     return al_profile_frame_of(p, AL_PROFILE_PYTHON, name, file, "", line);
 }
 
+static uint32_t find_frame(struct al_profile *p, const struct al_profile_frame *wanted, uint64_t hash) {
+    for (uint32_t at = slot_of(&p->by_frame, hash), i; (i = p->by_frame.slots[at]); at = (at + 1) & (p->by_frame.size - 1))
+        if (frame_equal(&p->frames[i - 1], wanted))
+            return i - 1;
+    return AL_PROFILE_NONE;
+}
+
+static uint32_t rest_frame(struct al_profile *p) {
+    if (p->rest == AL_PROFILE_NONE) {
+        if (p->frame_most < UINT32_MAX)
+            p->frame_most++; // it has its place in any case
+        p->rest = al_profile_frame_of(p, AL_PROFILE_MARK, "[further stacks]", "", "", 0);
+    }
+    return p->rest;
+}
+
 uint32_t al_profile_frame_of(struct al_profile *p, enum al_profile_kind kind, const char *name, const char *file,
                              const char *object, int32_t line) {
     const struct al_profile_frame wanted = {(char *)name, (char *)file, (char *)object, line, 0, (uint8_t)kind};
     uint64_t hash = frame_hash(&wanted);
     if (!room(p, &p->by_frame))
         return AL_PROFILE_NONE;
-    for (uint32_t at = slot_of(&p->by_frame, hash), i; (i = p->by_frame.slots[at]); at = (at + 1) & (p->by_frame.size - 1))
-        if (frame_equal(&p->frames[i - 1], &wanted))
-            return i - 1;
+    uint32_t known = find_frame(p, &wanted, hash);
+    if (known != AL_PROFILE_NONE)
+        return known;
+    if (p->frame_count >= p->frame_most)
+        return rest_frame(p);
     size_t name_size = strlen(name) + 1, file_size = strlen(file) + 1, object_size = strlen(object) + 1;
     char *text = malloc(name_size + file_size + object_size);
     if (!text || !al_profile_grow((void **)&p->frames, p->frame_count, &p->frame_cap, sizeof *p->frames)) {
@@ -132,16 +156,21 @@ uint32_t al_profile_frame_of(struct al_profile *p, enum al_profile_kind kind, co
 }
 
 void al_profile_first_line(struct al_profile *p, uint32_t frame, int32_t line) {
-    p->frames[frame].first_line = line;
+    if (frame != p->rest)
+        p->frames[frame].first_line = line;
 }
 
 uint32_t al_profile_stack(struct al_profile *p, uint32_t parent, uint32_t frame) {
     uint64_t hash = node_hash(parent, frame);
+    if (p->rest != AL_PROFILE_NONE && parent != AL_PROFILE_NONE && p->nodes[parent].frame == p->rest)
+        return parent;
     if (!room(p, &p->by_node))
         return AL_PROFILE_NONE;
     for (uint32_t at = slot_of(&p->by_node, hash), i; (i = p->by_node.slots[at]); at = (at + 1) & (p->by_node.size - 1))
         if (p->nodes[i - 1].parent == parent && p->nodes[i - 1].frame == frame)
             return i - 1;
+    if (p->node_count >= p->node_most && frame != rest_frame(p))
+        return p->rest == AL_PROFILE_NONE ? p->rest : al_profile_stack(p, parent, p->rest);
     if (!al_profile_grow((void **)&p->nodes, p->node_count, &p->node_cap, sizeof *p->nodes))
         return AL_PROFILE_NONE;
     uint32_t depth = parent == AL_PROFILE_NONE ? 1 : p->nodes[parent].depth + 1;
@@ -258,6 +287,13 @@ uint64_t al_profile_samples(const struct al_profile *p) {
 
 uint32_t al_profile_tracks(const struct al_profile *p) {
     return p->track_count;
+}
+
+uint64_t al_profile_further(const struct al_profile *p) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < p->node_count && p->rest != AL_PROFILE_NONE; i++)
+        sum += p->nodes[i].frame == p->rest ? p->nodes[i].count : 0;
+    return sum;
 }
 
 double al_profile_sample_seconds(const struct al_profile_about *about) {

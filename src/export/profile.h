@@ -54,6 +54,8 @@ int al_profile_add_run(struct al_profile *p, uint32_t track, uint32_t stack, uin
 
 uint64_t al_profile_samples(const struct al_profile *p); // added
 uint32_t al_profile_tracks(const struct al_profile *p);
+// Samples of stacks, or ends of stacks, that came when there were too many to tell more apart: "[further stacks]".
+uint64_t al_profile_further(const struct al_profile *p);
 
 // How it came about. All texts may be "", counts 0 where nothing is known.
 struct al_profile_about {

@@ -41,6 +41,8 @@ struct al_profile {
     uint32_t frame_count, frame_cap, node_count, node_cap, track_count, track_cap;
     struct al_profile_index by_frame, by_node;
     uint64_t samples, run_total, run_most;
+    uint32_t frame_most, node_most; // beyond, what is new hangs on its known callers as one frame
+    uint32_t rest;                  // that frame; AL_PROFILE_NONE: not needed yet
     bool disordered; // equal stacks of a thread were put together: ticks say nothing, counts do
 };
 

@@ -426,7 +426,7 @@ def test_what_came_late_is_no_time_lost(alula_bin, program, tmp_path):
         time.sleep(1.7)
         profiler.send_signal(signal.SIGCONT)
         said = profiler.communicate(timeout=30)[1]
-    took, late = float(re.search(r"profile: ([\d.]+) s, ", said)[1]), int(re.search(r"left out: (\d+) sample", said)[1])
+    took, late = float(re.search(r"profile: ([\d.]+) s, ", said)[1]), int(re.search(r"samples left out: (\d+) that came late", said)[1])
     assert late > 200
     for profile in json.loads(out.read_text())["profiles"]:
         assert profile["endValue"] == pytest.approx(took, rel=0.05)  # both threads were there at each sample

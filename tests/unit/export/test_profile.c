@@ -116,6 +116,31 @@ static void late_samples_are_no_time_lost(void **state) {
     al_profile_free(p);
 }
 
+// A program whose stacks never repeat: what is new beyond the bounds is counted where its known callers end.
+static void memory_is_bounded(void **state) {
+    (void)state;
+    struct al_profile *p = al_profile_new();
+    uint32_t track = track_of(p, 7, "t");
+    p->node_most = 100;
+    p->frame_most = 60;
+    for (uint32_t i = 0; i < 5000; i++) {
+        uint32_t stack = stack_of(p, AL_PROFILE_NONE, "main", "", 1);
+        for (uint32_t d = 0; d < 5; d++)
+            stack = stack_of(p, stack, "call", "", (int32_t)((i + d) % (d ? 200 : 3)));
+        assert_int_not_equal(stack, AL_PROFILE_NONE);
+        assert_int_equal(al_profile_add(p, track, stack, i, AL_PROFILE_GIL), 0);
+    }
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < p->node_count; i++) {
+        total += p->nodes[i].count;
+        assert_true(p->nodes[i].parent == AL_PROFILE_NONE || p->nodes[p->nodes[i].parent].frame != p->rest);
+    }
+    assert_int_equal(total, 5000);
+    assert_true(p->node_count <= 201 && p->frame_count <= 61);
+    assert_true(al_profile_further(p) > 4000 && al_profile_further(p) < 5000);
+    al_profile_free(p);
+}
+
 static void empty(void **state) {
     (void)state;
     struct al_buf b = AL_BUF_INIT;
@@ -273,6 +298,7 @@ int al_test_profile(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_stack_has_one_number), cmocka_unit_test(folded),
         cmocka_unit_test(speedscope),                cmocka_unit_test(late_samples_are_no_time_lost),
+        cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(empty),
         cmocka_unit_test(order_is_given_up_for_memory_not_counts),
         cmocka_unit_test(chrome),
