@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // alula stacks on a terminal: one thread samples, this one draws and answers keys.
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/live.h"
 #include "cli/screen.h"
@@ -23,15 +25,6 @@ static void *sample(void *argument) {
     atomic_store(&l->done, 1);
     al_screen_wake();
     return NULL;
-}
-
-static int start(struct al_live *l) {
-    sigset_t all, before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    int failed = pthread_create(&l->sampler, NULL, sample, l);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed ? AL_E_NOMEM : 0;
 }
 
 static void finish(struct al_live *l) {
@@ -151,7 +144,7 @@ int al_live_run(struct al_live *l) {
     l->p.lock = &l->lock;
     l->p.stop = &l->stop;
     l->p.mute = true;
-    result = start(l);
+    result = al_thread_start(&l->sampler, sample, l);
     if (!result) {
         result = loop(&s, wake);
         finish(l);

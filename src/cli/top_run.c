@@ -12,6 +12,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "cli/screen.h"
 #include "cli/top.h"
 
@@ -44,15 +45,6 @@ static void *sample(void *argument) {
         }
     }
     return NULL;
-}
-
-static int start(struct al_top *t) {
-    sigset_t all, before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    int failed = pthread_create(&t->thread, NULL, sample, t);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed ? AL_E_NOMEM : 0;
 }
 
 // Ends the sampling thread's wait, if it waits.
@@ -239,7 +231,7 @@ int al_top_run(struct al_top *t, bool color, bool mouse) {
         return result == AL_E_NOLIB ? al_error_exit_status(result) : 1;
     }
     t->tui.color = al_term_colors(term);
-    result = start(t);
+    result = al_thread_start(&t->thread, sample, t);
     bool finished = true;
     if (!result) {
         result = loop(t, term);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "detect/look.h"
 #include "stack/stack.h"
 
@@ -316,13 +316,9 @@ int al_looks_new(const struct al_looks_options *options, struct al_looks **ret) 
     struct al_looks *l = calloc(1, sizeof *l);
     if (!l)
         return AL_E_NOMEM;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->wake, &monotonic);
-    pthread_cond_init(&l->done, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    al_thread_cond(&l->wake);
+    al_thread_cond(&l->done);
     l->o = *options;
     l->shown = al_snapshot_new();
     l->work = al_snapshot_new();
@@ -363,14 +359,6 @@ void al_looks_free(struct al_looks *l) {
     free(l);
 }
 
-static void start(struct al_looks *l) {
-    sigset_t all, before; // signals are for the main thread alone
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    l->started = pthread_create(&l->thread, NULL, looks_main, l) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 void al_looks_ask(struct al_looks *l, const struct al_look_target *targets, uint32_t count) {
     count = count < l->o.processes ? count : l->o.processes;
     count = count < AL_LOOK_TARGETS ? count : AL_LOOK_TARGETS;
@@ -386,7 +374,7 @@ void al_looks_ask(struct al_looks *l, const struct al_look_target *targets, uint
         pthread_cond_broadcast(&l->wake);
     }
     if (count && !l->started)
-        start(l);
+        l->started = al_thread_start(&l->thread, looks_main, l) == 0;
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -2,13 +2,13 @@
 #include "collect/worker.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/thread.h"
 
 struct al_worker {
     struct al_device *device;
@@ -122,32 +122,18 @@ static void release(struct al_worker *w) {
     free(w);
 }
 
-static int start_thread(struct al_worker *w) {
-    // Signals are for the main thread alone.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&w->thread, NULL, worker_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed ? AL_E_NOMEM : 0;
-}
-
 int al_worker_new(struct al_device *device, struct al_worker **ret) {
     struct al_worker *w = calloc(1, sizeof *w);
     if (!w)
         return AL_E_NOMEM;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->wake, &monotonic);
-    pthread_cond_init(&w->done, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    al_thread_cond(&w->wake);
+    al_thread_cond(&w->done);
     w->device = device;
     w->fast = al_snapshot_new();
     w->slow = al_snapshot_new();
     w->work = al_snapshot_new();
-    if (!w->fast || !w->slow || !w->work || start_thread(w) < 0) {
+    if (!w->fast || !w->slow || !w->work || al_thread_start(&w->thread, worker_main, w) < 0) {
         release(w);
         return AL_E_NOMEM;
     }

@@ -2,7 +2,6 @@
 // Keeping a board up to date: a thread of its own writes it, since a disk may be slow.
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "launch/board.h"
 
 #define TEMPORARY AL_BOARD_NAME ".new"
@@ -73,22 +73,13 @@ static void *writer_main(void *user) {
 
 int al_board_writer_new(int dir_fd, const struct al_board_head *head, struct al_board_writer **ret) {
     struct al_board_writer *w = calloc(1, sizeof *w);
-    pthread_condattr_t monotonic;
-    sigset_t all, before;
     if (!w)
         return AL_E_NOMEM;
     w->dir_fd = dir_fd;
     w->head = *head;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    sigfillset(&all); // signals are for the main thread alone
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&w->thread, NULL, writer_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    al_thread_cond(&w->wake);
+    if (al_thread_start(&w->thread, writer_main, w)) {
         pthread_mutex_destroy(&w->lock);
         pthread_cond_destroy(&w->wake);
         free(w);

@@ -2,7 +2,6 @@
 #include "push/destination.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "push/otlp.h"
 #include "push/queue.h"
 
@@ -289,15 +289,6 @@ static int open_queue(struct al_destination *d) {
     return al_queue_new("", d->o.queue_max, &d->queue, error, sizeof error);
 }
 
-static int start(struct al_destination *d) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int result = pthread_create(&d->thread, NULL, run, d) ? AL_E_NOMEM : 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return result;
-}
-
 static void discard(struct al_destination *d) {
     for (uint32_t i = 0; i < d->inbox_count; i++)
         free(d->inbox[(d->inbox_first + i) % INBOX_MAX].body);
@@ -309,7 +300,6 @@ static void discard(struct al_destination *d) {
 }
 
 int al_destination_new(const struct al_destination_options *o, struct al_destination **ret, char *error, size_t size) {
-    pthread_condattr_t attr;
     struct al_destination *d = calloc(1, sizeof *d);
     *ret = NULL;
     if (!d)
@@ -322,15 +312,12 @@ int al_destination_new(const struct al_destination_options *o, struct al_destina
     d->random = ((uint64_t)al_realtime_ns() ^ (uint64_t)getpid() << 32) | 1; // never 0
     d->make_at_ns = al_monotonic_ns() + o->period_ns;
     (void)pthread_mutex_init(&d->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&d->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    al_thread_cond(&d->changed);
     int result = al_http_new(&d->o.http, &d->http, error, size);
     if (!result)
         result = open_queue(d);
     if (!result)
-        result = start(d);
+        result = al_thread_start(&d->thread, run, d);
     if (!result) {
         *ret = d;
         return 0;

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "serve/parts.h"
 
 #define REQUEST_MEMORY (16 * 1024) // of a connection: its headers must fit, else 431
@@ -251,7 +251,6 @@ static void *run(void *argument) {
 }
 
 int al_serve_start(struct al_serve *s, char *error, size_t size) {
-    sigset_t all, before;
     int result = load_library(s, error, size);
     if (!result)
         result = open_daemon(s, error, size);
@@ -259,11 +258,7 @@ int al_serve_start(struct al_serve *s, char *error, size_t size) {
         return result;
     s->epoll_fd = s->mhd.get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    // Signals are the main thread's.
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->running = s->wake_fd >= 0 && pthread_create(&s->thread, NULL, run, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    s->running = s->wake_fd >= 0 && al_thread_start(&s->thread, run, s) == 0;
     if (s->running)
         return 0;
     s->mhd.stop_daemon(s->daemon);

@@ -23,6 +23,7 @@
 #include "base/json.h"
 #include "base/signals.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "base/units.h"
 
 static void errors_have_text_and_status(void **state) {
@@ -296,6 +297,37 @@ static void unknown_is_null_in_json(void **state) {
     al_buf_free(&b);
 }
 
+static void *blocked(void *argument) {
+    (void)pthread_sigmask(SIG_SETMASK, NULL, argument);
+    return NULL;
+}
+
+static void threads_leave_signals_alone(void **state) {
+    (void)state;
+    sigset_t there, before, after;
+    pthread_t thread;
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(al_thread_start(&thread, blocked, &there), 0);
+    (void)pthread_join(thread, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_true(sigismember(&there, SIGTERM) == 1 && sigismember(&there, SIGCHLD) == 1 && sigismember(&after, SIGTERM) == 0);
+    for (int number = 1; number < 32; number++)
+        assert_int_equal(sigismember(&before, number), sigismember(&after, number));
+
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t cond;
+    al_thread_cond(&cond);
+    int64_t until = al_monotonic_ns() + 5 * AL_NS_PER_MS; // by the other clock it is long past
+    const struct timespec limit = {.tv_sec = until / AL_NS_PER_S, .tv_nsec = until % AL_NS_PER_S};
+    (void)pthread_mutex_lock(&lock);
+    int result;
+    while (!(result = pthread_cond_timedwait(&cond, &lock, &limit))) {}
+    (void)pthread_mutex_unlock(&lock);
+    assert_int_equal(result, ETIMEDOUT);
+    assert_true(al_monotonic_ns() >= until);
+    (void)pthread_cond_destroy(&cond);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_written_or_the_reason_known),
@@ -313,6 +345,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_json),
         cmocka_unit_test(signals_have_names),
         cmocka_unit_test(missing_symbols_are_named),
+        cmocka_unit_test(threads_leave_signals_alone),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
