@@ -104,11 +104,11 @@ static bool find_return(struct al_unwind *u, uint64_t from, uint64_t start, uint
 
 bool al_guess_cfa(struct al_unwind *u, const struct al_known *k, const struct al_regs *regs, uint64_t *ret_cfa) {
     const struct al_rule *rule = &u->rules.list[k->rule - 1];
-    const struct al_rule_reg *ra = &rule->regs[rule->ra];
+    const struct al_rule_reg ra = rule->regs[rule->ra]; // what is looked up on the way may move the list
     uint64_t at;
-    if (ra->kind != AL_RULE_AT || !find_return(u, regs->value[AL_REG_SP], k->start, &at))
+    if (ra.kind != AL_RULE_AT || !find_return(u, regs->value[AL_REG_SP], k->start, &at))
         return false;
-    *ret_cfa = at - (uint64_t)(int64_t)ra->value;
+    *ret_cfa = at - (uint64_t)(int64_t)ra.value;
     return *ret_cfa > regs->value[AL_REG_SP];
 }
 

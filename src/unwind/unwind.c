@@ -103,6 +103,7 @@ static enum al_step go_up(struct al_unwind *u, struct walk *w, const struct al_k
         (was_guessed && !rule->signal && (step == AL_STEP_FAILS || (step == AL_STEP_OK && !plausible(u, &w->regs, &next))))) {
         if (!al_guess_cfa(u, k, &w->regs, &cfa))
             return AL_STEP_FAILS;
+        rule = &u->rules.list[k->rule - 1]; // the guess may have moved it
         next = w->regs;
         step = al_rule_step(&u->rules, rule, cfa, &next, &u->copy);
         w->guess = w->guessed = true;

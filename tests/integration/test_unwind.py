@@ -295,6 +295,15 @@ def test_assembly_without_tables(build, compiled, folder):
     assert begin < int(own[1], 16) < begin + 32, own
 
 
+def test_many_words_that_mislead(build, compiled):
+    """Each is looked up on the way to the caller, and has a rule of its own: more than there was room for."""
+    with Stood(build, compiled("-O2"), "stale") as program:
+        for options in ([], ["--waiting"]):
+            status, frames = program.look(*options)
+            assert status == "whole"
+            has_chain(frames, ["stand", "varied", "by_varied"])
+
+
 @x86
 def test_leaf_of_assembly(build, compiled):
     """What it was called by is what the stack pointer points at; better words further up are of other times."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A known chain of calls to look at from outside: main, one, two (its frame has no fixed size), three (its frame is
 // aligned), four, and then what is asked for. A line on standard output says that it stands there.
-// chain pause | spin | calls | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp | assembly | leaf
+// chain pause | spin | calls | signal | altstack | sort | deep DEPTH | load LIBRARY | code | code-fp | assembly | leaf | stale
 #include <alloca.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -81,6 +81,40 @@ PLAIN static void deep(int depth) {
     else
         stand();
     sink += room[0];
+}
+
+// Sixty-four places behind calls, each in a frame of another size.
+static void *sites[64];
+static unsigned sites_count;
+
+PLAIN static void remember(void) {
+    sites[sites_count++ % 64] = __builtin_return_address(0);
+}
+
+#define SITE(n)                                                                                                        \
+    PLAIN static void site_##n(void) {                                                                                 \
+        volatile char room[512 + 16 * (0##n)];                                                                         \
+        room[0] = 1;                                                                                                   \
+        remember();                                                                                                    \
+        sink += room[0];                                                                                               \
+    }
+#define SITES(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) // octal
+#define ALL_SITES(X) SITES(X, 0) SITES(X, 1) SITES(X, 2) SITES(X, 3) SITES(X, 4) SITES(X, 5) SITES(X, 6) SITES(X, 7)
+ALL_SITES(SITE)
+
+// Its frame hangs on a register, and all those places lie in it.
+PLAIN static void varied(void) {
+    char *room = alloca((size_t)(getpid() % 100) + sizeof sites);
+    memcpy(room, sites, sizeof sites);
+    stand();
+    sink += room[0];
+}
+
+PLAIN static void by_varied(void) {
+#define CALL(n) site_##n();
+    ALL_SITES(CALL)
+    varied();
+    sink++;
 }
 
 PLAIN static void by_library(const char *path) {
@@ -163,6 +197,8 @@ PLAIN static void four(void) {
         deep(atoi(words[2]));
     else if (!strcmp(words[1], "load"))
         by_library(words[2]);
+    else if (!strcmp(words[1], "stale"))
+        by_varied();
 #if defined __x86_64__
     else if (!strcmp(words[1], "code") || !strcmp(words[1], "code-fp")) {
         snprintf(map, sizeof map, "/tmp/perf-%d.map", (int)getpid());
