@@ -9,6 +9,7 @@ int al_stack_again(struct al_stack *s, size_t i, struct al_stack_thread *ret) {
         return AL_E_INVALID;
     const struct al_tstate *t = &s->tstates[i];
     uint64_t id;
+    s->remote.spent = 0;
     // Its memory may be another's by now: the list of threads is that of the sample.
     if (!al_memory_u64(&s->memory, t->address + s->found.layout.thread_id, &id) || id != t->id)
         return AL_E_GONE;

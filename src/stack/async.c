@@ -297,6 +297,7 @@ int al_async_by_table(struct al_stack *s, const uint64_t words[AL_ASYNC_WORDS], 
 int al_async_read(struct al_stack *s, struct al_async *ret) {
     uint64_t words[AL_ASYNC_WORDS];
     *ret = (struct al_async){0};
+    s->remote.spent = 0;
     if (s->found.layout.version < FIRST_TABLE)
         return read_tasks(s, NULL, ret);
     return find_table(s, words, ret) ? read_tasks(s, words, ret) : 0;

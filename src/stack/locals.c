@@ -230,6 +230,7 @@ int al_stack_locals(struct al_stack *s, const struct al_stack_thread *t, const s
     struct al_values *v = calloc(1, sizeof *v);
     struct al_stack_locals *list = calloc(t->count + 1, sizeof *list);
     int result = v && list ? 0 : AL_E_NOMEM;
+    s->remote.spent = 0;
     if (!result)
         *v = (struct al_values){.memory = &s->memory, .layout = &s->found.layout, .secret = o->secret, .mask = o->mask};
     for (uint32_t i = 0; i < t->count && !result; i++)

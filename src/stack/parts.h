@@ -64,7 +64,7 @@ struct al_stack {
     uint32_t block_used;
     struct al_ahead ahead[AL_AHEAD_MOST]; // in the order of tstates
     size_t ahead_count;
-    uint64_t generation; // sum of the interpreters' counts of freed code objects
+    uint64_t generation; // of the interpreters' counts of freed code objects
     bool generation_known, list_broken;
 
     struct al_slot **slots; // by thread state, a hash table

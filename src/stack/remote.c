@@ -7,6 +7,8 @@
 #include "base/err.h"
 
 #define BATCH 1024u // IOV_MAX of Linux
+#define SPENT_MOST (1u << 22) // 2 to 4 s
+#define UNIT 4096
 
 // Neighbours in the buffer are one piece here.
 static size_t local_pieces(const struct al_piece *pieces, size_t count, char *buffer, struct iovec *own) {
@@ -32,12 +34,15 @@ size_t al_remote_gather(void *user, const struct al_piece *pieces, size_t count,
     struct al_remote *r = user;
     struct iovec own[BATCH], other[BATCH];
     for (size_t done = 0; done < count;) {
+        if (r->spent > SPENT_MOST)
+            return done;
         size_t n = count - done < BATCH ? count - done : BATCH;
         for (size_t i = 0; i < n; i++)
             other[i] = (struct iovec){(void *)(uintptr_t)pieces[done + i].address, pieces[done + i].size};
         size_t locals = local_pieces(pieces + done, n, buffer, own);
         ssize_t bytes = process_vm_readv(r->pid, own, locals, other, n, 0);
         r->reads++;
+        r->spent += 1 + (uint32_t)(bytes > 0 ? bytes / UNIT : 0);
         if (bytes < 0) {
             if (errno != EFAULT)
                 r->error = errno;

@@ -13,6 +13,7 @@ struct al_remote {
     pid_t pid;
     int error;      // errno of the last read that failed for another reason than a bad address; 0 none
     uint64_t reads; // system calls
+    uint32_t spent; // calls and pages since the caller began: past a bound all fails, so that a hostile process's look ends
 };
 
 // al_memory_gather_fn; user: struct al_remote *.

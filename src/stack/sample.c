@@ -47,7 +47,7 @@ static uint32_t unmoved(const struct al_stack *s, const struct al_slot *slot, in
     const struct al_walk *w = &s->walk;
     uint32_t n = 0, least = slot->raw_count < w->count ? slot->raw_count : w->count;
     uint64_t generation = s->codes.generation;
-    if (generation ? generation != slot->raw_generation : now > slot->raw_due_ns)
+    if (al_codes_strict(&s->codes, now) || (generation ? generation != slot->raw_generation : now > slot->raw_due_ns))
         return 0;
     for (; n < least; n++) {
         const struct al_raw_frame *a = &w->frames[w->count - 1 - n], *b = &slot->raw[slot->raw_count - 1 - n];
@@ -59,7 +59,7 @@ static uint32_t unmoved(const struct al_stack *s, const struct al_slot *slot, in
 }
 
 // The walk's addresses become functions and lines.
-static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
+static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now, bool check) {
     const struct al_walk *w = &s->walk;
     uint32_t kept = unmoved(s, slot, now), fresh = w->count - kept, bad = 0;
     int64_t due = kept ? slot->raw_due_ns : INT64_MAX;
@@ -69,7 +69,8 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
         return AL_E_NOMEM;
     if (kept)
         memmove(&slot->frames[fresh], &slot->frames[from], kept * sizeof *slot->frames);
-    al_codes_check(&s->codes, w->frames, fresh, now);
+    if (check)
+        al_codes_check(&s->codes, w->frames, fresh, now, false);
     for (uint32_t i = 0; i < fresh; i++) {
         struct al_code *code = al_codes_get(&s->codes, w->frames[i].code, now);
         if (!code)
@@ -91,16 +92,76 @@ static int resolve(struct al_stack *s, struct al_slot *slot, int64_t now) {
     s->counts.degraded_frames += bad;
     if (slot->count < fresh) // some were left out
         memmove(&slot->frames[slot->count], &slot->frames[fresh], kept * sizeof *slot->frames);
+    if (w->count)
+        memcpy(slot->raw, w->frames, w->count * sizeof *slot->raw);
     // What could not be read is tried again; what is no code does not stand where its frame stood.
     if (!bad && slot->count == fresh) {
-        if (w->count)
-            memcpy(slot->raw, w->frames, w->count * sizeof *slot->raw);
         slot->raw_count = w->count;
         slot->raw_due_ns = due;
         slot->raw_generation = s->codes.generation;
     }
     slot->count += kept;
     return 0;
+}
+
+static enum al_walk_status walk(struct al_stack *s, struct al_slot *slot) {
+    enum al_walk_status status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
+    while (status == AL_WALK_MORE) {
+        uint32_t cap = slot->plan.cap * 2 < AL_SPANS_MOST ? slot->plan.cap * 2 : AL_SPANS_MOST;
+        struct al_span *spans = realloc(slot->plan.spans, cap * sizeof *spans);
+        if (!spans)
+            return AL_WALK_MORE;
+        slot->plan.spans = spans;
+        slot->plan.cap = cap;
+        status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
+    }
+    return status;
+}
+
+// From the root on, how many of these frames still stand with the code that they were resolved with.
+static uint32_t standing(struct al_stack *s, const struct al_slot *slot, uint32_t count, int64_t now) {
+    const struct al_walk *w = &s->walk;
+    uint32_t serial = s->codes.serial, n = 0, most = al_walk_common(slot->raw, count, w->frames, w->count);
+    al_codes_check(&s->codes, w->frames, w->count, now, true);
+    while (n < most && al_codes_serial(&s->codes, slot->raw[count - 1 - n].code) <= serial)
+        n++;
+    return n;
+}
+
+// Where code is made anew, the address in a frame may have been another's by the time that its names were read: they hold
+// for the frames that still stand then, with the same code.
+static int confirm(struct al_stack *s, struct al_slot *slot, uint32_t count, int64_t now) {
+    struct al_walk *w = &s->walk;
+    enum al_walk_status status = walk(s, slot);
+    if (status == AL_WALK_MORE)
+        return AL_E_NOMEM;
+    uint32_t n = status == AL_WALK_OK || status == AL_WALK_UNSTABLE ? standing(s, slot, count, now) : 0;
+    if (n == count)
+        return 0;
+    memcpy(w->frames, slot->raw + (count - n), n * sizeof *w->frames);
+    w->count = n;
+    s->counts.ok -= slot->status == AL_STACK_OK;
+    s->counts.unstable += slot->status == AL_STACK_OK;
+    slot->status = AL_STACK_UNSTABLE;
+    slot->raw_count = 0;
+    return resolve(s, slot, now, false);
+}
+
+static int resolve_frames(struct al_stack *s, struct al_slot *slot, int64_t now) {
+    uint32_t count = s->walk.count;
+    bool strict = al_codes_strict(&s->codes, now);
+    s->codes.fresh = false;
+    int error = resolve(s, slot, now, true);
+    if (error || !s->codes.fresh)
+        return error;
+    // Where something is new, nothing else of the stack is believed without a look.
+    if (!strict)
+        al_codes_check(&s->codes, s->walk.frames, count, now, true);
+    if (!al_codes_strict(&s->codes, now))
+        return 0;
+    if (!strict)
+        error = resolve(s, slot, now, false);
+    return error ? error : confirm(s, slot, count, now);
 }
 
 // Nothing was common to both readings, not even the root: a generator hangs on nothing for a moment when it is entered or
@@ -118,16 +179,9 @@ static void walk_once_more(struct al_stack *s, struct al_slot *slot) {
 int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
     s->walk.ahead = slot->ahead_number == s->number ? slot->ahead : (struct al_copies){NULL, NULL, 0};
     slot->ahead_number = 0;
-    enum al_walk_status status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
-    while (status == AL_WALK_MORE) {
-        uint32_t cap = slot->plan.cap * 2 < AL_SPANS_MOST ? slot->plan.cap * 2 : AL_SPANS_MOST;
-        struct al_span *spans = realloc(slot->plan.spans, cap * sizeof *spans);
-        if (!spans)
-            return AL_E_NOMEM;
-        slot->plan.spans = spans;
-        slot->plan.cap = cap;
-        status = al_walk_thread(&s->walk, &slot->plan, slot->tstate);
-    }
+    enum al_walk_status status = walk(s, slot);
+    if (status == AL_WALK_MORE)
+        return AL_E_NOMEM;
     if (status == AL_WALK_UNSTABLE && !s->walk.count)
         walk_once_more(s, slot);
     slot->truncated = s->walk.truncated;
@@ -137,7 +191,7 @@ int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
     case AL_WALK_OK:
         slot->status = AL_STACK_OK;
         s->counts.ok++;
-        error = resolve(s, slot, now);
+        error = resolve_frames(s, slot, now);
         if (!slot->count)
             slot->status = AL_STACK_EMPTY;
         break;
@@ -148,7 +202,7 @@ int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
     case AL_WALK_UNSTABLE:
         slot->status = AL_STACK_UNSTABLE;
         s->counts.unstable++;
-        error = resolve(s, slot, now);
+        error = resolve_frames(s, slot, now);
         break;
     default: slot->status = AL_STACK_UNREADABLE; s->counts.unreadable++;
     }
@@ -209,12 +263,16 @@ static void fill_state(struct al_stack *s, struct al_slot *slot, const struct al
         out->waits_gil = AL_STACK_NO;
 }
 
+// *twice: a list that changes while it is read may lead to the same thread again, which is left out.
 static int sample_thread(struct al_stack *s, const struct al_tstate *t, unsigned what, int64_t now,
-                         struct al_stack_thread *out) {
+                         struct al_stack_thread *out, bool *twice) {
     const struct al_interp *interp = al_interp_of(s, t->interp);
     struct al_slot *slot = al_slot_get(s, t);
     if (!slot)
         return AL_E_NOMEM;
+    *twice = slot->seen == s->number;
+    if (*twice)
+        return 0;
     slot->seen = s->number;
     if (!slot->first_seen)
         slot->first_seen = s->number;
@@ -301,10 +359,25 @@ static int room_for(struct al_stack *s, size_t count) {
     return 0;
 }
 
+static int sample_threads(struct al_stack *s, unsigned what) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->tstates_count; i++) {
+        bool twice;
+        int error = sample_thread(s, &s->tstates[i], what, s->sample.at_ns, &s->threads[kept], &twice);
+        if (error)
+            return error;
+        if (!twice)
+            s->tstates[kept++] = s->tstates[i];
+    }
+    s->tstates_count = kept;
+    return 0;
+}
+
 int al_stack_sample(struct al_stack *s, unsigned what, const struct al_stack_sample **ret) {
     if (what & AL_STACK_BUSY_ONLY)
         what |= AL_STACK_STATE;
     s->remote.error = 0;
+    s->remote.spent = 0;
     s->number++;
     s->sample = (struct al_stack_sample){.at_ns = al_monotonic_ns()};
     *ret = &s->sample;
@@ -317,8 +390,7 @@ int al_stack_sample(struct al_stack *s, unsigned what, const struct al_stack_sam
     // While the interpreters' counts of freed code objects stand still, no address has got another meaning.
     s->codes.generation = s->generation_known ? s->generation : 0;
     s->ahead_count = 0;
-    for (size_t i = 0; i < s->tstates_count && !error; i++)
-        error = sample_thread(s, &s->tstates[i], what, s->sample.at_ns, &s->threads[i]);
+    error = sample_threads(s, what);
     if (error)
         return error;
     if (s->remote.error == ESRCH || s->remote.error == EPERM)

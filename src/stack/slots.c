@@ -75,7 +75,9 @@ struct al_slot *al_slot_get(struct al_stack *s, const struct al_tstate *t) {
         at = (at + 1) & (s->slots_cap - 1);
     struct al_slot *slot = s->slots[at];
     // The memory of a thread state that ended is used again by the next thread; a thread also starts without its ids.
-    if (slot && slot->id == t->id && slot->native == t->native && slot->number == t->number)
+    // One that this sample has had stays: its frames are given to the caller.
+    bool same = slot && slot->id == t->id && slot->native == t->native && slot->number == t->number;
+    if (same || (slot && slot->seen == s->number))
         return slot;
     struct al_slot *fresh = new_slot(t);
     if (!fresh)

@@ -264,7 +264,7 @@ static void read_generation(struct al_stack *s, const struct al_interp *i) {
     if (at == AL_LAYOUT_NONE || !fetch_u64(s, i->address + at, &value))
         s->generation_known = false;
     else
-        s->generation += value;
+        s->generation = (s->generation ^ (i->address + value)) * 0x9e3779b97f4a7c15ULL | 1;
 }
 
 static int read_interps(struct al_stack *s) {

@@ -161,7 +161,7 @@ static bool derive(const unsigned char *bytes, unsigned column, struct al_layout
     l->frame_size = l->frame_locals;
     uint32_t in_frame[] = {l->frame_previous + 8, l->frame_code + 8, l->frame_instr + 8, l->frame_owner + 1};
     uint32_t in_code[] = {l->code_filename + 8, l->code_name + 8, l->code_qualname + 8, l->code_lines + 8,
-                          l->code_first_line + 4};
+                          l->code_first_line + AL_LAYOUT_CODE_NUMBER + 4};
     if (largest(in_frame, 4) > l->frame_size || (l->free_threaded && l->frame_tlbc != AL_LAYOUT_NONE &&
                                                  l->frame_tlbc + 4 > l->frame_size))
         return false;

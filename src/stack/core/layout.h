@@ -11,6 +11,9 @@
 #define AL_LAYOUT_NONE UINT32_MAX // this version has no such field
 #define AL_LAYOUT_DEBUG_BYTES 888 // the largest _Py_DebugOffsets that is known (3.15)
 
+// From a code object's first line to the number that it got when it was made: 3.12 on, 0 where they ran out.
+#define AL_LAYOUT_CODE_NUMBER 24u
+
 // X(field): one offset or size.
 #define AL_LAYOUT_FIELDS(X)                                                                                            \
     X(runtime_size) X(runtime_interpreters) X(runtime_current) X(runtime_gil) X(runtime_finalizing)                    \

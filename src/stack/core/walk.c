@@ -12,6 +12,7 @@ struct chain {
     bool truncated, damaged, missed, full;
     bool stop; // the rest is better read with all else, by the next reading
     bool twin; // so far the other copy says the same
+    bool entered; // the last frame is one that native code enters
 };
 
 // Bytes of the target: from the first copy when the plan has them; else read now and learned for the next reading.
@@ -102,6 +103,7 @@ static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copi
         else if (!shim && f.code)
             c->frames[c->count++] = f;
         c->last = at;
+        c->entered = shape.shim_owner ? shim : f.entry;
         at = next;
     }
     // The root's frame is entered from outside whatever stands there.
@@ -114,7 +116,7 @@ static bool walk_copy(struct al_walk *w, struct al_plan *plan, const struct al_c
     uint64_t top;
     c->count = 0;
     c->last = 0;
-    c->truncated = c->damaged = c->missed = c->full = c->stop = false;
+    c->truncated = c->damaged = c->missed = c->full = c->stop = c->entered = false;
     c->twin = from->first && from->second;
     if (!top_frame(w, plan, from, plan->thread, &top, c))
         return false;
@@ -122,15 +124,20 @@ static bool walk_copy(struct al_walk *w, struct al_plan *plan, const struct al_c
     return true;
 }
 
-// Of the frames that both have from the root on, the number; *ret_same: all are.
-static uint32_t common(const struct chain *a, const struct chain *b, bool *ret_same) {
-    uint32_t n = 0, least = a->count < b->count ? a->count : b->count;
+uint32_t al_walk_common(const struct al_raw_frame *a, uint32_t a_count, const struct al_raw_frame *b, uint32_t b_count) {
+    uint32_t n = 0, least = a_count < b_count ? a_count : b_count;
     while (n < least) {
-        uint32_t i = a->count - 1 - n, j = b->count - 1 - n;
-        if (!same(&a->frames[i], &b->frames[j], i == 0 && j == 0))
+        uint32_t i = a_count - 1 - n, j = b_count - 1 - n;
+        if (!same(&a[i], &b[j], i == 0 && j == 0))
             break;
         n++;
     }
+    return n;
+}
+
+// *ret_same: all frames are.
+static uint32_t common(const struct chain *a, const struct chain *b, bool *ret_same) {
+    uint32_t n = al_walk_common(a->frames, a->count, b->frames, b->count);
     *ret_same = a->count == b->count && n == a->count;
     return n;
 }
@@ -139,6 +146,11 @@ static uint32_t common(const struct chain *a, const struct chain *b, bool *ret_s
 // walk, or is the one that the interpreter names (3.15); a new one is believed when it is seen twice.
 static bool same_root(const struct al_plan *plan, const struct chain *c) {
     return !c->count || c->truncated || (plan->root == c->last && plan->root_code == c->frames[c->count - 1].code);
+}
+
+// From 3.11 on a frame says whether native code entered it: one that does not, and that nobody called, is not yet linked.
+static bool is_rooted(const struct chain *c) {
+    return !c->count || c->truncated || c->entered;
 }
 
 // Whether another root was seen just before; it is noted otherwise.
@@ -180,7 +192,7 @@ static enum al_walk_status compare(struct al_walk *w, const struct al_plan *plan
     bool all = a->twin;
     if (!all)
         (void)common(a, b, &all);
-    if (!all || a->truncated != b->truncated || a->last != b->last || a->damaged || b->damaged || !at_base(w, plan, a))
+    if (!all || a->truncated != b->truncated || a->last != b->last || a->damaged || b->damaged || !is_rooted(a) || !at_base(w, plan, a))
         return unstable(w, plan, a, b);
     w->count = a->count;
     w->truncated = a->truncated;

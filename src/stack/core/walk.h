@@ -81,6 +81,8 @@ struct al_walk {
     uint32_t reads;
 };
 
+// Of two chains, the number of frames from the root on that are the same; the instruction of the innermost may move.
+uint32_t al_walk_common(const struct al_raw_frame *a, uint32_t a_count, const struct al_raw_frame *b, uint32_t b_count);
 enum al_walk_status al_walk_thread(struct al_walk *w, struct al_plan *plan, uint64_t thread);
 
 #endif

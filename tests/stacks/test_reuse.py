@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that comes back as something else: a stack never holds what its addresses used to mean."""
+
+import pytest
+
+from conftest import ALL, PROGRAMS, started, version_of
+
+NAMES = sorted(ALL, key=version_of)
+CIRCLES = [name for name in ("3.9", "3.11", "3.12") if name in ALL]  # with ctypes
+
+
+def numbers(frames):
+    """What the functions that were made anew are numbered; all frames of such a file are of one function."""
+    made = [f for f in frames if f["file"].startswith("file_")]
+    assert all(f["name"].split("_")[1:] == f["file"].split("_")[1:] for f in made)
+    return [(f["name"].split("_")[0], int(f["file"].split("_")[1])) for f in made]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("spins", [[0.002], [0, 0.0005, 0.006, 0.03, 0.12]], ids=["short", "mixed"])
+def test_code_objects_in_each_others_places(name, spins, sample):
+    with started(ALL[name], PROGRAMS / "recode.py", *spins) as child:
+        samples, end, failed = sample(child.pid, samples=600, every_us=1000, what="")
+    assert not failed
+    last, kinds = 0, set()
+    for frames in (threads[0]["frames"] for threads in samples):
+        made = numbers(frames)
+        assert len({number for _, number in made}) <= 1, made
+        for _, number in made:
+            assert number >= last, "one that had ended"
+            last = number
+        kinds.update(made)
+    # A sampler that keeps to what it first read has one or two.
+    assert len(kinds) > 20
+    assert end["unstable"] < 0.2 * end["threads"]
+
+
+@pytest.mark.parametrize("name", CIRCLES)
+def test_a_thread_is_listed_once(name, sample):
+    with started(ALL[name], PROGRAMS / "circle.py") as child:
+        samples, _, failed = sample(child.pid, samples=300, every_us=100, what="")
+    assert not failed
+    for threads in samples:
+        assert sorted(t["id"] for t in threads) == sorted({t["id"] for t in threads})
+        assert all(f["name"] in ("deeper", "work", "run", "_bootstrap", "_bootstrap_inner", "wait", "<module>")
+                   for t in threads for f in t["frames"])
