@@ -175,8 +175,11 @@ static bool stands(struct al_codes *c, struct al_code *e) {
 static void read_code(struct al_codes *c, struct al_code *e, uint64_t address, int64_t now_ns) {
     unsigned char raw[CODE_READ_MOST];
     char file[AL_TEXT_MOST], name[1024], qualname[AL_TEXT_MOST];
-    *e =
-        (struct al_code){.address = address, .id = AL_STACK_NO_CODE, .checked_ns = now_ns, .wait_ns = CHECK_FIRST_NS, .generation = c->generation};
+    *e = (struct al_code){.address = address,
+                          .id = AL_STACK_NO_CODE,
+                          .checked_ns = now_ns,
+                          .wait_ns = CHECK_FIRST_NS,
+                          .generation = c->generation};
     e->serial = ++c->serial;
     e->round = c->round;
     c->fresh = true;

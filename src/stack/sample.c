@@ -192,7 +192,7 @@ int al_slot_walk(struct al_stack *s, struct al_slot *slot, int64_t now) {
         slot->status = AL_STACK_OK;
         s->counts.ok++;
         error = resolve_frames(s, slot, now);
-        if (!slot->count)
+        if (!slot->count && slot->status == AL_STACK_OK)
             slot->status = AL_STACK_EMPTY;
         break;
     case AL_WALK_EMPTY:

@@ -156,7 +156,7 @@ static void read_codes(const struct al_memory *m, const struct al_layout *l, uin
                 if (code && code->lines)
                     (void)al_codes_position(&c, code, at + 200, (uint32_t)(at / 64 % 3), &p);
                 f.code = at;
-                al_codes_check(&c, &f, 1, now * 10000000000 + 5000000000);
+                al_codes_check(&c, &f, 1, now * 10000000000 + 5000000000, now > 1);
             }
         }
     }

@@ -35,6 +35,28 @@ def test_code_objects_in_each_others_places(name, spins, sample):
     assert end["unstable"] < 0.2 * end["threads"]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_frames_in_each_others_places(name, sample):
+    with started(ALL[name], PROGRAMS / "chains.py") as child:
+        samples, end, failed = sample(child.pid, samples=4000, every_us=20, what="")
+        lines = child.said
+    assert not failed
+    torn = turning = 0
+    for thread in (threads[0] for threads in samples):
+        names = [f["name"] for f in thread["frames"]]
+        turning = turning or "turns" in names
+        frames = [f for f in thread["frames"] if f["file"] == "made" and f["name"] != "__init__"]
+        torn += len({f["name"].split("_")[1] for f in frames if "_" in f["name"]}) > 1
+        assert thread["status"] in ("ok", "unstable")
+        if turning and thread["status"] == "ok":
+            # Whatever a generator hangs on while it is entered or left: a whole stack has its root.
+            assert names[-2:] == ["turns", "<module>"], names
+            torn += len(frames) > 1 and lines[frames[-2]["name"]] != frames[-1]["line"]
+    assert turning
+    print(f"{name}: {torn} torn, {end['unstable']} unstable of {end['threads']}")
+    assert torn <= 0.005 * len(samples)
+
+
 @pytest.mark.parametrize("name", CIRCLES)
 def test_a_thread_is_listed_once(name, sample):
     with started(ALL[name], PROGRAMS / "circle.py") as child:

@@ -14,6 +14,9 @@
 // From a code object's first line to the number that it got when it was made: 3.12 on, 0 where they ran out.
 #define AL_LAYOUT_CODE_NUMBER 24u
 
+// From a frame object's instruction to the byte that says whether it runs: to 3.10.
+#define AL_LAYOUT_FRAME_STATE 12u
+
 // X(field): one offset or size.
 #define AL_LAYOUT_FIELDS(X)                                                                                            \
     X(runtime_size) X(runtime_interpreters) X(runtime_current) X(runtime_gil) X(runtime_finalizing)                    \

@@ -4,6 +4,15 @@
 #include "stack/core/frame.h"
 #include "stack/core/plan.h"
 
+#define OWNER_GENERATOR 1 // of 3.11
+#define THREAD_BYTES 4096 // a thread state is no longer
+#define EMPTY_CHUNK 32u   // bytes of a thread's first chunk that are in use when no frame is
+
+// The chunk of frames that is in use, where the next frame goes, and the chunk's end; 0 not known.
+struct stack {
+    uint64_t chunk, top, limit;
+};
+
 // A chain as one copy tells it.
 struct chain {
     struct al_raw_frame *frames;
@@ -13,6 +22,9 @@ struct chain {
     bool stop; // the rest is better read with all else, by the next reading
     bool twin; // so far the other copy says the same
     bool entered; // the last frame is one that native code enters
+    bool stale;     // what was to tell the innermost frame was not set yet
+    bool generator; // the last frame is a generator's (3.11)
+    struct stack stack;
 };
 
 // Bytes of the target: from the first copy when the plan has them; else read now and learned for the next reading.
@@ -48,6 +60,17 @@ static bool get_u64(struct al_walk *w, struct al_plan *plan, const struct al_cop
     return true;
 }
 
+// In 3.11 and 3.12 the interpreter's loop says first where the innermost frame will be told and then which it is: in between
+// that place tells of a frame that was there before.
+static bool read_stack(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t thread,
+                       struct chain *c) {
+    unsigned char spare[24];
+    const unsigned char *p = get(w, plan, from, thread + w->layout->thread_chunk, sizeof spare, spare, c);
+    if (p)
+        c->stack = (struct stack){al_u64(p), al_u64(p + 8), al_u64(p + 16)};
+    return p != NULL;
+}
+
 // The innermost frame's address; false: unreadable.
 static bool top_frame(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t thread,
                       uint64_t *ret, struct chain *c) {
@@ -56,7 +79,13 @@ static bool top_frame(struct al_walk *w, struct al_plan *plan, const struct al_c
         return false;
     if (l->cframe_frame == AL_LAYOUT_NONE)
         return true;
-    return al_address_ok(*ret, 8) && get_u64(w, plan, from, *ret + l->cframe_frame, ret, c);
+    uint64_t place = *ret;
+    if (!read_stack(w, plan, from, thread, c) || !al_address_ok(place, 8) ||
+        !get_u64(w, plan, from, place + l->cframe_frame, ret, c))
+        return false;
+    bool own = place - thread < THREAD_BYTES; // none runs: the thread state's own place tells so
+    c->stale = *ret ? *ret >= c->stack.top && *ret < c->stack.limit : !own;
+    return true;
 }
 
 static bool same(const struct al_raw_frame *a, const struct al_raw_frame *b, bool top) {
@@ -72,6 +101,16 @@ static bool has_twin(struct al_frame_shape shape, const unsigned char *p, const 
     bool other_shim;
     return al_frame_parse(shape, p, f->address, &other, &other_next, &other_shim) && other_next == next &&
            other_shim == shim && same(f, &other, top);
+}
+
+// Whether a frame can be the outermost one. To 3.10 it must run: a generator's that waits also says that nobody called it.
+static bool is_entered(const struct al_layout *l, const unsigned char *p, bool entry, bool shim) {
+    if (l->shim_owner)
+        return shim;
+    if (!l->instr_unit)
+        return entry;
+    signed char state = (signed char)p[l->frame_instr + AL_LAYOUT_FRAME_STATE];
+    return l->version == 0x030a ? state >= 0 : state == 1;
 }
 
 static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t at, bool last,
@@ -103,7 +142,8 @@ static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copi
         else if (!shim && f.code)
             c->frames[c->count++] = f;
         c->last = at;
-        c->entered = shape.shim_owner ? shim : f.entry;
+        c->entered = is_entered(l, p, f.entry, shim);
+        c->generator = shape.entry != AL_LAYOUT_NONE && p[shape.owner] == OWNER_GENERATOR;
         at = next;
     }
     // The root's frame is entered from outside whatever stands there.
@@ -117,10 +157,13 @@ static bool walk_copy(struct al_walk *w, struct al_plan *plan, const struct al_c
     c->count = 0;
     c->last = 0;
     c->truncated = c->damaged = c->missed = c->full = c->stop = c->entered = false;
+    c->stale = c->generator = false;
+    c->stack = (struct stack){0, 0, 0};
     c->twin = from->first && from->second;
     if (!top_frame(w, plan, from, plan->thread, &top, c))
         return false;
     follow(w, plan, from, top, last, c);
+    c->damaged |= c->stale;
     return true;
 }
 
@@ -148,9 +191,12 @@ static bool same_root(const struct al_plan *plan, const struct chain *c) {
     return !c->count || c->truncated || (plan->root == c->last && plan->root_code == c->frames[c->count - 1].code);
 }
 
-// From 3.11 on a frame says whether native code entered it: one that does not, and that nobody called, is not yet linked.
+// A frame that native code did not enter, and that nobody called, is not yet linked. A generator's of 3.11 says that it was
+// entered since it last was, and ends a chain only where nothing else of the thread runs.
 static bool is_rooted(const struct chain *c) {
-    return !c->count || c->truncated || c->entered;
+    if (!c->last || c->truncated)
+        return true;
+    return c->entered && (!c->generator || c->stack.top - c->stack.chunk <= EMPTY_CHUNK);
 }
 
 // Whether another root was seen just before; it is noted otherwise.
