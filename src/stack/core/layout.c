@@ -23,8 +23,6 @@ enum al_layout_problem al_layout_table(uint32_t version, uint32_t machine, struc
         known |= l->version == minor;
         if (l->version == minor && (!machine || l->machine == machine)) {
             *ret = *l;
-            if (l->instr_unit)
-                ret->frame_size = l->frame_instr + AL_LAYOUT_FRAME_STATE + 1;
             return AL_LAYOUT_FINE;
         }
     }

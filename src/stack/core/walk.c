@@ -118,11 +118,12 @@ static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copi
     unsigned char spare[512];
     const struct al_layout *l = w->layout;
     const struct al_frame_shape shape = al_frame_shape(l);
+    const unsigned char *p = NULL;
+    struct al_raw_frame f;
+    bool shim = false;
     // Shims stand between Python frames; a chain of nothing but shims is damage.
     for (uint32_t steps = 0; at && (last || !c->stop); steps++) {
-        struct al_raw_frame f;
         uint64_t next;
-        bool shim;
         if (c->count == w->depth || steps > 2 * w->depth + 8) {
             c->truncated = true;
             return;
@@ -131,7 +132,7 @@ static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copi
             c->damaged = true;
             return;
         }
-        const unsigned char *p = get(w, plan, from, at, l->frame_size, spare, c);
+        p = get(w, plan, from, at, l->frame_size, spare, c);
         if (!p || !al_frame_parse(shape, p, at, &f, &next, &shim)) {
             c->damaged = true;
             return;
@@ -142,10 +143,10 @@ static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copi
         else if (!shim && f.code)
             c->frames[c->count++] = f;
         c->last = at;
-        c->entered = is_entered(l, p, f.entry, shim);
-        c->generator = shape.entry != AL_LAYOUT_NONE && p[shape.owner] == OWNER_GENERATOR;
         at = next;
     }
+    c->entered = p && is_entered(l, p, f.entry, shim);
+    c->generator = p && shape.entry != AL_LAYOUT_NONE && p[shape.owner] == OWNER_GENERATOR;
     // The root's frame is entered from outside whatever stands there.
     if (c->count)
         c->frames[c->count - 1].entry = true;
