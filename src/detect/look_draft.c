@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "detect/look_draft.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "detect/say.h"
 
 void al_run_look(struct al_run *run, const uint32_t *gpus, uint32_t count, struct al_looks_told *ret)
@@ -106,14 +108,20 @@ static void consider_native(struct al_draft *d, const struct al_looks_told *t)
     else if (strcmp(call, ".item()") == 0 || strcmp(call, ".cpu()") == 0)
         al_draft_considered(d, "That it is the GPU that the line waits for is told by its %s alone: what it computes on the CPU "
                                "looks the same. ", call);
+    else if (strcmp(call, "_str") == 0)
+        al_draft_considered(d, "It prints a tensor: of one in memory that takes the CPU's time alone. ");
 }
 
 static bool advise_line(struct al_draft *d, const struct al_looks_told *t)
 {
-    char place[160];
-    if (!t->line || t->line_ratio < 0.25)
+    char place[160], file[100];
+    if (!t->line || t->function_ratio < 0.25)
         return false;
-    al_look_place_say(t->line, true, place, sizeof place);
+    bool exact = t->line_ratio >= 0.25 && t->line_ratio >= t->function_ratio / 2;
+    al_look_place_say(t->line, exact, exact ? place : file, exact ? sizeof place : sizeof file);
+    if (!exact)
+        (void)snprintf(place, sizeof place, "%.50s (%s)", t->line->function, file);
+    (void)al_str_clean(place);
     consider_native(d, t);
     if (t->idle >= 0.5)
         al_draft_advice(d, "The main thread sleeps at %s: see what it waits for there (a lock, the network, another process).", place);

@@ -411,6 +411,32 @@ static void test_advice_that_can_be_followed(void **unused)
     world_free(&w);
 }
 
+// A function whose lines share its samples out is advised on as a line is, and a printed tensor may be one in memory.
+static void test_advice_on_a_function(void **unused)
+{
+    (void)unused;
+    struct world w;
+    struct al_look_tally own = {0}, none = {0};
+    world_make(&w, 1);
+    world_job(&w, 1);
+    idle(&w);
+    for (int line = 30; line < 40; line++)
+        add(&own, (const struct al_frame[]){{"/home/u/train.py", "step", line}}, 1, 3);
+    for (int tick = 0; tick < 8; tick++) {
+        look_at(&w, 1000, &own, &none, 0);
+        world_tick(&w);
+    }
+    assert_has(world_open(&w, "inefficient")->message, "100 % of samples in step (train.py)");
+    assert_has(world_open(&w, "inefficient")->advice, "Take what step (train.py) does out of the loop");
+    al_look_tally_done(&own);
+    add(&own, (const struct al_frame[]){{"/x/site-packages/torch/_tensor_str.py", "_str", 7}, {"/home/u/train.py", "step", 31}}, 2, 20);
+    look_at(&w, 1000, &own, &none, 0);
+    world_tick(&w);
+    assert_has(world_open(&w, "inefficient")->considered, "It prints a tensor: of one in memory");
+    al_look_tally_done(&own);
+    world_free(&w);
+}
+
 static void test_what_could_not_be_read_is_said(void **unused)
 {
     (void)unused;
@@ -459,6 +485,7 @@ int look_suite(void)
         cmocka_unit_test(test_kinds_have_their_own_advice),
         cmocka_unit_test(test_a_rank_without_data_starves_its_job),
         cmocka_unit_test(test_advice_that_can_be_followed),
+        cmocka_unit_test(test_advice_on_a_function),
         cmocka_unit_test(test_what_could_not_be_read_is_said),
         cmocka_unit_test(test_it_can_be_turned_off),
     };
