@@ -88,6 +88,16 @@ const struct al_value_type *al_value_type(struct al_values *v, uint64_t object) 
 
 static void put_value(struct al_values *v, struct out *o, uint64_t object, int depth);
 
+// Of an int that 64 bits do not hold: its size, by the highest of its digits of 30 bits.
+static bool put_great(struct al_values *v, struct out *o, uint64_t object, uint64_t count) {
+    uint32_t highest;
+    if (count > 1u << 24 || !al_memory_get(v->memory, object + v->layout->long_digits + (count - 1) * 4, &highest, 4) ||
+        !highest || highest >> 30)
+        return false;
+    say(o, "int of %" PRIu64 " bits", count * 30 + 2 - (uint64_t)__builtin_clz(highest));
+    return true;
+}
+
 static bool put_int(struct al_values *v, struct out *o, uint64_t object, bool is_bool) {
     const struct al_layout *l = v->layout;
     uint64_t tag, value = 0;
@@ -96,13 +106,10 @@ static bool put_int(struct al_values *v, struct out *o, uint64_t object, bool is
         return false;
     bool negative = l->version >= 0x030c ? (tag & 3) == 2 : (int64_t)tag < 0;
     uint64_t count = l->version >= 0x030c ? ((tag & 3) == 1 ? 0 : tag >> 3) : negative ? 0 - tag : tag;
-    if (count > 2) {
-        if (count <= 1u << 24)
-            say(o, "int of about %" PRIu64 " bits", count * 30);
-        return count <= 1u << 24;
-    }
-    if (count && !al_memory_get(v->memory, object + l->long_digits, digits, (uint32_t)count * 4))
+    if (count && count <= 3 && !al_memory_get(v->memory, object + l->long_digits, digits, (uint32_t)count * 4))
         return false;
+    if (count > 3 || digits[2] >> 4)
+        return put_great(v, o, object, count);
     for (uint64_t i = count; i-- > 0;)
         value = value << 30 | (digits[i] & 0x3fffffff);
     if (is_bool)
@@ -253,7 +260,7 @@ static bool put_set(struct al_values *v, struct out *o, uint64_t object) {
     uint64_t size;
     if (!al_memory_u64(v->memory, object + head(v->layout) + 8, &size) || size > SIZE_MOST)
         return false;
-    say(o, "%" PRIu64 " items", size);
+    say(o, "%" PRIu64 "%s", size, size == 1 ? " item" : " items");
     return true;
 }
 

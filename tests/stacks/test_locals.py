@@ -11,8 +11,8 @@ import pytest
 from conftest import ALL, PROGRAMS, settle, started, version_of
 
 EXPECTED = {
-    "small": ("int", "12"), "negative": ("int", "-5"), "great": ("int", "int of about 90 bits"),
-    "large": ("int", "int of about 150 bits"), "real": ("float", "1.5"), "yes": ("bool", "True"), "nothing": ("NoneType", "None"),
+    "small": ("int", "12"), "negative": ("int", "-5"), "great": ("int", "4611686018427387904"),
+    "large": ("int", "int of 133 bits"), "real": ("float", "1.5"), "yes": ("bool", "True"), "nothing": ("NoneType", "None"),
     "text": ("str", "'plain?'"), "wide": ("str", "'h\xe4\u4e2d\U0001f600'"),
     "long_text": ("str", "'" + 64 * "x" + "...' (1000 characters)"), "raw": ("bytes", "b'ab\\x00\\xff'"),
     "point": ("Point", "(1, (2.0, [... 1 item]))"), "numbers": ("list", "[0, 1, 2, 3, ... of 100]"),

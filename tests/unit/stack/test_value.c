@@ -59,8 +59,17 @@ static void ints_of_all_versions(void **state) {
     image_u64(f->image, at + f->layout.long_tag, (uint64_t)-2);
     image_u64(f->image, at + f->layout.long_digits, 1ULL << 32 | 5);
     assert_string_equal(text(f, at), "-1073741829");
+    image_u64(f->image, at + f->layout.long_tag, (uint64_t)-3);
+    image_u64(f->image, at + f->layout.long_digits, 0x3fffffffULL << 32 | 0x3fffffff);
+    image_u64(f->image, at + f->layout.long_digits + 8, 15);
+    assert_string_equal(text(f, at), "-18446744073709551615"); // what 64 bits hold
+    image_u64(f->image, at + f->layout.long_digits + 8, 16);
+    assert_string_equal(text(f, at), "int of 65 bits");
+    image_u64(f->image, at + f->layout.long_digits + 8, 0x40000000);
+    assert_string_equal(text(f, at), "?"); // no digit
     image_u64(f->image, at + f->layout.long_tag, 4);
-    assert_string_equal(text(f, at), "int of about 120 bits");
+    image_u64(f->image, at + f->layout.long_digits + 8, 0x3fffffffULL << 32);
+    assert_string_equal(text(f, at), "int of 120 bits");
     image_u64(f->image, at + f->layout.long_tag, 1ULL << 40);
     assert_string_equal(text(f, at), "?");
     tear_down(f);
