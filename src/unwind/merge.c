@@ -105,7 +105,7 @@ bool al_merge_is_plumbing(const char *symbol) {
         "slot_nb_", "slot_am_", "type_call", "wrap_", "wrapperdescr_", "gen_", "coro_", "async_gen_", "function_code_fastcall",
         "call_function", "method_call", "classmethoddescr_", "partial_", "lru_cache_", "bounded_lru_cache_", "infinite_lru_cache_",
         "run_", "pymain_", "pyrun_", "builtin_exec", "builtin_eval", "builtin___build_class__", "thread_run", "pythread_wrapper",
-        "bootstrap_", "property_descr_", "functools_partial", "cached_call", "do_call_core", "tail_call_", "_TAIL_CALL_", NULL};
+        "bootstrap_", "py::", "property_descr_", "functools_partial", "cached_call", "do_call_core", "tail_call_", "_TAIL_CALL_", NULL};
     static const char *const names[] = {"main", "object_call", "exec_code_in_module", "import_find_and_load", "call_method", "vgetargskeywords",
                                         "call_unbound", "call_attribute", "call_unbound_noarg", "t_bootstrap", "cache_call", NULL};
     return starts_with_any(symbol, prefixes) || is_any(symbol, names) || al_merge_is_start(symbol);

@@ -155,7 +155,7 @@ static struct symbol *symbol_of(struct al_native *n, uint32_t number) {
         return s;
     const struct al_unwind_symbol *u = al_unwind_symbol(n->unwind, number);
     const char *name = u ? u->name : "?", *object = u ? u->object : "";
-    bool own = strcmp(object, n->object) == 0;
+    bool own = strcmp(object, n->object) == 0 || (!*object && al_str_starts(name, "py::")); // python -X perf: one a Python frame
     bool hidden = al_merge_is_start(name) || (own && al_merge_is_plumbing(name));
     s->code = al_stack_native_code(n->stack, object, name);
     s->kind = (uint8_t)((hidden && !n->all ? AL_MERGE_HIDDEN : AL_MERGE_SHOWN) + 1);

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from interpreters import IDS, PATHS
+from interpreters import ALL, IDS, PATHS
 from procs import NOBODY, settle
 from test_dump import dumped, line_of, running
 from test_profile import folded, profiled, shares
@@ -277,14 +277,19 @@ def test_libraries_in_turns_at_one_address(alula, tmp_path):
     for name in ("first", "second"):
         (tmp_path / f"{name}.c").write_text(f"void in_{name}(int n) {{ for (volatile int i = 0; i < n; i++) ; }}\n")
         subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", tmp_path / f"{name}.c"], check=True)
-    with running("/usr/bin/python3", program, tmp_path) as process:
-        profiled(alula, process.pid, "-o", out, "--native", "-d", "3s")
     seen = {"right": 0, "wrong": 0}
-    for frames, count in folded(out):
-        within, native_name = re.search(r"(first|second) \(/", ";".join(frames)), re.search(r"in_(first|second) \(", ";".join(frames))
-        if within and native_name:
-            seen["right" if within[1] == native_name[1] else "wrong"] += count
-    assert seen["right"] > 10 and seen["wrong"] <= seen["right"] / 50, seen
+    with running("/usr/bin/python3", program, tmp_path) as process:
+        for _ in range(6):  # a busy machine has few pictures
+            profiled(alula, process.pid, "-o", out, "--native", "-d", "3s")
+            for frames, count in folded(out):
+                text = ";".join(frames)
+                within, name = re.search(r"(first|second) \(/", text), re.search(r"in_(first|second) \(", text)
+                if within and name:
+                    seen["right" if within[1] == name[1] else "wrong"] += count
+            if sum(seen.values()) >= 50:
+                break
+    # One that was unloaded between its picture and the look at it is an accident; without that look it is every other one.
+    assert seen["right"] >= 10 and seen["wrong"] <= seen["right"] / 10, seen
 
 
 # Native code that runs with much of its stack used by a buffer, as LAPACK's does; what was never written to is not there to be copied.
@@ -315,14 +320,36 @@ def test_large_buffers_on_the_stack(alula, tmp_path):
                 break
         profiled(alula, process.pid, "-o", out, "--native", "-d", "3s")
         text = alula("dump", "--native", process.pid).stdout
-        (stopped,) = dumped(alula, "--native", "--blocking", process.pid)
+        for _ in range(20):  # one that gets no processor does not stop
+            (found,) = dumped(alula, "--native", "--blocking", process.pid)
+            stopped = {thread["name"]: thread for thread in found["threads"]}["spins_above_200000"]
+            if stopped["native"] != "absent":
+                break
     small, large = threads["spins_above_45000"], threads["spins_above_200000"]
     assert small["native"] == "merged" and native(small)[0] == "spins_above_45000" and python(small)[0] == "run"
     assert large["native"] in ("unfit", "absent") and not native(large) and python(large)[0] == "run"
     assert "moved between the two readings" not in text
     assert any("spins_above_45000 (buffers.so)" in frame for frames, _ in folded(out) for frame in frames)
-    (large,) = (thread for thread in stopped["threads"] if thread["name"] == "spins_above_200000")
-    assert large["native"] == "part" and native(large)[0] == "spins_above_200000" and python(large)[0] == "run"
+    assert stopped["native"] == "part" and native(stopped)[0] == "spins_above_200000" and python(stopped)[0] == "run"
+
+
+@needs_libdw
+def test_perf_trampolines_are_the_interpreters_own(alula, program):
+    """python -X perf puts a piece of code below each Python frame: a second name for it, shown with the interpreter's own alone."""
+    paths = [path for (version, path) in ALL if version >= (3, 12)]
+    if not paths:
+        pytest.skip("no Python 3.12 or newer here")
+    with running(paths[-1], "-X", "perf", program) as process:
+        try:
+            time.sleep(0.3)
+            plain, every = settled(alula, process.pid)["sorts"], settled(alula, process.pid, "--native-all")["sorts"]
+        finally:
+            pathlib.Path(f"/tmp/perf-{process.pid}.map").unlink(missing_ok=True)
+    assert plain["native"] == every["native"] == "merged"
+    assert not [name for name in native(plain) if name.startswith("py::")] and python(plain)[:2] == ["key", "sorts"]
+    kinds = [frame.get("function") or frame["symbol"].split(":")[2] for frame in every["frames"]
+             if frame["kind"] == "python" or frame["symbol"].startswith("py::")]
+    assert kinds[:4] == ["key", "key", "sorts", "sorts"], every
 
 
 # Runs a command in which perf_event_open answers EPERM, as in a container: a seccomp filter of four instructions.
