@@ -118,7 +118,7 @@ static int look(pid_t pid, enum al_stacks_reach reach, struct al_host **host, st
 int al_stacks_find(struct al_stacks_who *who, pid_t pid, enum al_stacks_reach reach, bool no_cmdline, pid_t top) {
     struct al_snapshot *s = al_snapshot_new();
     struct al_host *host = NULL;
-    struct al_attach_job job;
+    struct al_attach_job job = {0};
     bool named = false;
     *who = (struct al_stacks_who){.pid = pid, .top = top};
     int result = s ? look(pid, reach, &host, s, &who->top) : AL_E_NOMEM;
