@@ -7,7 +7,9 @@
 #include "base/str.h"
 #include "stack/parts.h"
 
-#define NAME_RETRY_NS (2 * AL_NS_PER_S)
+#define NAME_RETRY_NS (2 * AL_NS_PER_S) // at most; at first after
+#define NAME_FIRST_NS (5 * AL_NS_PER_MS)
+#define NAME_SETTLED_NS (40 * AL_NS_PER_MS)
 // Samples in a row without a change of the scheduler's figures until a sleeping thread is not read again.
 #define QUIET_LEAST 1u
 
@@ -244,8 +246,13 @@ static void name_thread(struct al_stack *s, struct al_slot *slot, int64_t now) {
         return;
     }
     s->counts.names_failed++;
-    slot->name_retry_ns = now + NAME_RETRY_NS; // a failed look-up is not repeated at each sample
-    al_task_name(s, slot);
+    // A failed look-up is not repeated at each sample. A thread that just began is given its name soon, and may still have
+    // the system's name of the one that made it.
+    int64_t wait = slot->first_seen == 1 ? NAME_RETRY_NS : slot->name_wait_ns ? 2 * slot->name_wait_ns : NAME_FIRST_NS;
+    slot->name_wait_ns = wait < NAME_RETRY_NS ? wait : NAME_RETRY_NS;
+    slot->name_retry_ns = now + slot->name_wait_ns;
+    if (slot->name_wait_ns >= NAME_SETTLED_NS)
+        al_task_name(s, slot);
 }
 
 static uint8_t tristate(bool yes) {

@@ -35,7 +35,7 @@ struct al_slot {
     bool truncated, walked; // walked: frames are of a walk during which it slept, and since
     char name[64];
     bool named;
-    int64_t name_retry_ns;
+    int64_t name_retry_ns, name_wait_ns;
 };
 
 // A thread whose stack is likely wanted at the next sample: it is read by the same call as the list of threads.

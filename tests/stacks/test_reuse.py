@@ -66,3 +66,16 @@ def test_a_thread_is_listed_once(name, sample):
         assert sorted(t["id"] for t in threads) == sorted({t["id"] for t in threads})
         assert all(f["name"] in ("deeper", "work", "run", "_bootstrap", "_bootstrap_inner", "wait", "<module>")
                    for t in threads for f in t["frames"])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if version_of(name) >= (3, 14)])
+def test_a_thread_that_began_has_not_its_makers_name(name, sample):
+    """From 3.14 on Python's name of a thread is also the system's, which those that it makes have at first."""
+    with started(ALL[name], PROGRAMS / "begin.py") as child:
+        samples, _, failed = sample(child.pid, samples=1500, every_us=300, what="state names")
+    assert not failed
+    working = [(t["name"], f["name"]) for threads in samples for t in threads for f in t["frames"] if f["name"].startswith("work_")]
+    makers = sum(thread == "maker" for thread, _ in working)
+    print(f"{name}: {makers} of {len(working)} with their maker's name")
+    # The list of threads and their stacks are not of one moment.
+    assert len(working) > 20 and makers <= 0.005 * len(working) + 1
