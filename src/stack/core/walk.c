@@ -239,7 +239,8 @@ static enum al_walk_status compare(struct al_walk *w, const struct al_plan *plan
     bool all = a->twin;
     if (!all)
         (void)common(a, b, &all);
-    if (!all || a->truncated != b->truncated || a->last != b->last || a->damaged || b->damaged || !is_rooted(a) || !at_base(w, plan, a))
+    if (!all || a->truncated != b->truncated || a->last != b->last || a->damaged || b->damaged || !is_rooted(a) ||
+        !at_base(w, plan, a))
         return unstable(w, plan, a, b);
     w->count = a->count;
     w->truncated = a->truncated;
