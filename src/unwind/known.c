@@ -63,8 +63,9 @@ static int name_it(struct al_unwind *u, struct al_known *k, struct al_dso *d) {
         return al_texts_add(&u->texts, "[signal]", d->path, "", 0, &k->symbol);
     const struct al_symbols *s = al_dso_symbols(&u->objects, d);
     const struct al_symbol *symbol = s ? al_symbols_find(s, k->address - d->bias) : NULL;
-    // One without a size (assembly) would reach over whatever follows it.
-    if (symbol && !symbol->size && k->start > symbol->address + d->bias)
+    // One without a size (assembly) would reach over whatever follows it, also what is not exported and has no name here.
+    bool exported_alone = s && !s->tables[0].names_size;
+    if (symbol && !symbol->size && (exported_alone || k->start > symbol->address + d->bias))
         symbol = NULL;
     if (symbol && al_symbols_name(s, symbol, raw, sizeof raw)) {
         look_at_name(k, raw);

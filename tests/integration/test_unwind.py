@@ -325,6 +325,23 @@ def test_library_that_comes_later(build, compiled, folder):
         assert has_chain(frames, ["stand", "loaded_later", "by_library"])[1]["object"] == str(folder / "later.so")
 
 
+@x86
+def test_exported_assembly_without_a_size(build, compiled, folder):
+    """As in musl: what follows it in a stripped library is no part of it as far as anybody knows."""
+    (folder / "sizeless.c").write_text("""
+void hidden(void (*f)(void)) __attribute__((visibility("hidden")));
+__asm__(".text\\n.globl exported\\n.type exported, @function\\nexported: ret\\n"
+        ".globl hidden\\n.hidden hidden\\n.type hidden, @function\\nhidden: sub $8, %rsp\\ncall *%rdi\\nadd $8, %rsp\\nret\\n");
+volatile int sink; void loaded_later(void (*f)(void)) { hidden(f); sink++; }
+""")
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-s", "-o", folder / "sizeless.so", folder / "sizeless.c"], check=True)
+    with Stood(build, compiled("-O2"), "load", folder / "sizeless.so") as program:
+        status, frames = program.look()
+        found = names(frames)
+        assert status == "whole" and "by_library" in found
+        assert re.fullmatch("0x[0-9a-f]+", found[found.index("stand") + 1]), found
+
+
 def test_names_of_cplusplus(build, folder):
     if not shutil.which("g++"):
         pytest.skip("no g++ here")
