@@ -96,6 +96,13 @@ def shares(stacks):
     return found
 
 
+def near(share, truth, within, by_cpu=0.7):
+    """Whether a sampled share of a TIMED program is the program's own, by the clock on the wall (`truth`), by its CPU time, or between:
+    where the core is taken away from the sampler too, samples come late, are left out, and are missing where the wall's clock ran on."""
+    low, high = sorted((truth, by_cpu))
+    return low - within <= share <= high + within
+
+
 def check_speedscope(document):
     """The rules of https://www.speedscope.app/file-format-schema.json for sampled profiles."""
     assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
@@ -174,7 +181,7 @@ def test_known_shares(alula, program, tmp_path):
     _, truth, said = timed(alula, program, out)
     stacks = folded(out)
     found = shares(stacks)
-    assert found["seventy"] == pytest.approx(truth, abs=0.05) and found["thirty"] == pytest.approx(1 - truth, abs=0.05) and truth > 0.5
+    assert near(found["seventy"], truth, 0.05) and near(1 - found["thirty"], truth, 0.05), (found, truth)
     assert found["sleeps"] < 0.01  # idle; on a busy machine a thread may be seen on its way to sleep
     assert all(frames[0].startswith(("<module> (", "Thread._bootstrap (", "[moved while")) for frames, _ in stacks)
     assert any(frames[1:2] == [f"seventy ({program}:{line_of(program, 'spin(0.0091)')})"] for frames, _ in stacks)
@@ -240,7 +247,7 @@ def test_pprof_is_read_by_protobuf(alula, program, tmp_path):
         else:
             assert names[-1] == "<module>" and labels["thread"] == "MainThread" and labels["thread_id"] == labels["pid"]
             counts.update(dict.fromkeys(names, sample.value[0]))
-    assert counts["seventy"] / counts["<module>"] == pytest.approx(truth, abs=0.08)
+    assert near(counts["seventy"] / counts["<module>"], truth, 0.08)
     assert each >= 0.99 * profile.period and asleep == pytest.approx(profile.duration_nanos, rel=0.1)  # it slept all the time
     seventy, = [f for f in profile.function if text[f.name] == "seventy"]
     assert text[seventy.filename] == str(program) and seventy.start_line == line_of(program, "def seventy")
@@ -286,7 +293,7 @@ def test_trace_events_nest_and_last_as_long_as_they_should(alula, program, tmp_p
             lasted[event["tid"], begun["name"]] += event["ts"] - begun["ts"]
     assert not any(open_spans.values())
     main = tids["MainThread"]
-    assert lasted[main, "seventy"] / (lasted[main, "seventy"] + lasted[main, "thirty"]) == pytest.approx(truth, abs=0.08)
+    assert near(lasted[main, "seventy"] / (lasted[main, "seventy"] + lasted[main, "thirty"]), truth, 0.08)
     assert lasted[tids["sleeper"], "sleeps"] > 1e6
     seventy = next(e for e in events if e["ph"] == "B" and e["name"] == "seventy")
     assert seventy["args"] == {"file": str(program), "line": line_of(program, "spin(0.0091)")} and seventy["cat"] == "python"
@@ -297,7 +304,7 @@ def test_a_flame_graph_is_one_file(alula, program, tmp_path, ending):
     out = tmp_path / f"out.{ending}"
     pid, truth, _ = timed(alula, program, out)
     data, text = page_data(out), out.read_text()
-    assert page_shares(data)["seventy"] == pytest.approx(truth, abs=0.08)
+    assert near(page_shares(data)["seventy"], truth, 0.08)
     about = data["about"]
     assert about["pid"] == pid and about["rate"] == 200 and str(program) in about["command"] and about["exporter"].startswith("alula ")
     assert about["stacks"] > 0 and about["every"] == 1 and about["rare"] == 0 and not about["idle"]
@@ -309,7 +316,7 @@ def test_a_flame_graph_is_one_file(alula, program, tmp_path, ending):
     width = collections.Counter()
     for box in boxes:
         width[box[0].text.split(" (")[0]] += float(box[1].get("width"))
-    assert width["seventy"] / width["<module>"] == pytest.approx(truth, abs=0.08)
+    assert near(width["seventy"] / width["<module>"], truth, 0.08)
 
 
 HOSTILE = """
