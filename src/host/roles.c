@@ -303,8 +303,8 @@ static bool same_job(const struct al_role_node *a, const struct al_role_node *b)
            a->meeting == b->meeting;
 }
 
-// srun's ranks hang side by side below slurmstepd, those of a loop below its shell: the lowest pid stands for the job, unless two have the same rank and
-// so belong to different jobs.
+// srun's ranks hang side by side below slurmstepd, those of a loop below its shell: the lowest pid stands for the job,
+// unless two have the same rank and so belong to different jobs.
 static pid_t job_among_siblings(const struct al_role_node *nodes, size_t count, size_t at) {
     pid_t lowest = nodes[at].pid;
     for (size_t i = 0; i < count; i++) {

@@ -2,9 +2,9 @@
 // Bringing the start hook into running processes, and taking it out again.
 //
 // Each is given a line that makes it connect to a second socket in the link's folder, so that alula knows of it, and then
-// load the hook, which it reads as one file. It says when the hook is in place, and waits: a word, or the end of that connection by whatever cause, makes it take everything out again; when
-// the connection ends the ring is given back. A process that
-// comes to run its line only after alula has given up finds no socket and does nothing.
+// load the hook, which it reads as one file. It says when the hook is in place, and waits: a word, or the end of that
+// connection by whatever cause, makes it take everything out again; when the connection ends the ring is given back. A
+// process that comes to run its line only after alula has given up finds no socket and does nothing.
 #ifndef AL_LAUNCH_ATTACH_H
 #define AL_LAUNCH_ATTACH_H
 

@@ -127,7 +127,8 @@ static void head_line(struct page *p, int y) {
     if (shows_ranks(p))
         (void)al_grid_text(p->g, p->g->w - RANK_W, y, RANK_W, head_style(p, AL_HOT_SORT_DIFFERENCE), "rank that differs");
     static const char *const names[] = {"function", "line", "thread"};
-    (void)al_grid_text(p->g, x + 2, y, p->g->w - x - 2 - (shows_ranks(p) ? RANK_W + 1 : 0), head_style(p, AL_HOT_SORT_NAME), names[p->ui->query.by]);
+    (void)al_grid_text(p->g, x + 2, y, p->g->w - x - 2 - (shows_ranks(p) ? RANK_W + 1 : 0), head_style(p, AL_HOT_SORT_NAME),
+                       names[p->ui->query.by]);
 }
 
 static void percent(char out[16], double ratio) {

@@ -26,7 +26,7 @@
     X(thread_native_id) X(thread_number) X(thread_chunk) X(thread_status) X(thread_holds_gil) X(thread_wants_gil)                       \
     X(cframe_frame)                                                                                                    \
     X(frame_size) X(frame_previous) X(frame_code) X(frame_instr) X(frame_owner) X(frame_entry) X(frame_locals)         \
-    X(frame_tlbc) X(frame_stack) X(frame_stack_top)                                                                                                      \
+    X(frame_tlbc) X(frame_stack) X(frame_stack_top)                                                                    \
     X(code_size) X(code_filename) X(code_name) X(code_qualname) X(code_lines) X(code_first_line) X(code_bytecode)      \
     X(code_tlbc) X(code_varnames) X(code_cellvars) X(code_freevars) X(code_locals_names) X(code_locals_kinds)          \
     X(object_type) X(type_name) X(type_flags) X(type_basic_size) X(type_cached_keys)                                   \
