@@ -50,7 +50,7 @@ def use(place, alula, python, version):
 
 # Serves the demonstration and asks it from the same process: over HTTP, with the library that is opened for it.
 SERVE = """
-import subprocess, sys, urllib.request
+import subprocess, sys, time, urllib.request
 job = subprocess.Popen([sys.argv[1], "demo", "serve", "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True)
 said = []
 for line in job.stderr:
@@ -59,10 +59,14 @@ for line in job.stderr:
         break
 else:
     sys.exit("it serves nothing: " + "".join(said))
-text = urllib.request.urlopen(line.split()[-1] + "/metrics", timeout=60).read().decode()
+end, count = time.monotonic() + 60, 0
+while not count and time.monotonic() < end:  # until the first tick there is no GPU
+    text = urllib.request.urlopen(line.split()[-1] + "/metrics", timeout=60).read().decode()
+    count = sum(row.startswith("alula_gpu") for row in text.splitlines())
+    time.sleep(0.05)
 job.terminate()
 job.wait()
-print(sum(line.startswith("alula_gpu") for line in text.splitlines()))
+print(count)
 """
 
 
