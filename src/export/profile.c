@@ -147,7 +147,9 @@ uint32_t al_profile_frame_of(struct al_profile *p, enum al_profile_kind kind, co
         return AL_PROFILE_NONE;
     }
     struct al_profile_frame *f = &p->frames[p->frame_count];
-    *f = (struct al_profile_frame){text, text + name_size, text + name_size + file_size, line, 0, (uint8_t)kind};
+    *f = (struct al_profile_frame){.name = text, .line = line, .kind = (uint8_t)kind};
+    f->file = f->name + name_size;
+    f->object = f->file + file_size;
     memcpy(f->name, name, name_size);
     memcpy(f->file, file, file_size);
     memcpy(f->object, object, object_size);

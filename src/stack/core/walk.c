@@ -5,6 +5,8 @@
 #include "stack/core/plan.h"
 
 #define OWNER_GENERATOR 1 // of 3.11
+#define EXECUTING 0       // states of a frame of 3.10; one that has ended is between the two or above
+#define UNWINDING 2
 #define THREAD_BYTES 4096 // a thread state is no longer
 #define EMPTY_CHUNK 32u   // bytes of a thread's first chunk that are in use when no frame is
 
@@ -103,14 +105,15 @@ static bool has_twin(struct al_frame_shape shape, const unsigned char *p, const 
            other_shim == shim && same(f, &other, top);
 }
 
-// Whether a frame can be the outermost one. To 3.10 it must run: a generator's that waits also says that nobody called it.
+// Whether a frame can be the outermost one. To 3.10 it must run: a generator's that waits, or has ended and may come back as
+// the next one's, also says that nobody called it.
 static bool is_entered(const struct al_layout *l, const unsigned char *p, bool entry, bool shim) {
     if (l->shim_owner)
         return shim;
     if (!l->instr_unit)
         return entry;
     signed char state = (signed char)p[l->frame_instr + AL_LAYOUT_FRAME_STATE];
-    return l->version == 0x030a ? state >= 0 : state == 1;
+    return l->version == 0x030a ? state == EXECUTING || state == UNWINDING : state == 1;
 }
 
 static void follow(struct al_walk *w, struct al_plan *plan, const struct al_copies *from, uint64_t at, bool last,
