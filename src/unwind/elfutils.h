@@ -27,6 +27,8 @@
     X(dwarf_nextcu)                                                                                                    \
     X(dwarf_offdie)                                                                                                    \
     X(dwarf_haspc)                                                                                                     \
+    X(dwarf_attr)                                                                                                      \
+    X(dwarf_whatform)                                                                                                  \
     X(dwarf_getsrc_die)                                                                                                \
     X(dwarf_linesrc)                                                                                                   \
     X(dwarf_lineno)

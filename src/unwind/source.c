@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source lines of objects that have DWARF, in their own file or a separate one. The sections are read, not mapped, and only
 // when they are of a size that is worth it.
+#include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +42,25 @@ static uint64_t debug_size(const struct al_bytes *b) {
     return info ? total : UINT64_MAX;
 }
 
+// Whether the last text of a section ends there: libdw looks for its end beyond the section (0.188). Of one that is packed that
+// is not known.
+static bool texts_end(const struct al_bytes *b, const char *section, bool absent, bool packed) {
+    Elf64_Shdr s;
+    char last;
+    if (!al_bytes_section(b, 0, section, &s, NULL) || s.sh_type == SHT_NOBITS || !s.sh_size)
+        return absent;
+    if (s.sh_flags & SHF_COMPRESSED)
+        return packed;
+    return al_bytes_read(b, s.sh_offset + s.sh_size - 1, &last, 1) && !last;
+}
+
+static bool all_texts_end(const struct al_bytes *b) {
+    return texts_end(b, ".debug_str", true, true) && texts_end(b, ".debug_line_str", true, true);
+}
+
 static bool has_info(const struct al_bytes *b) {
     Elf64_Shdr s;
-    return al_bytes_section(b, SHT_PROGBITS, ".debug_info", &s, NULL) && debug_size(b) != UINT64_MAX;
+    return al_bytes_section(b, SHT_PROGBITS, ".debug_info", &s, NULL) && debug_size(b) != UINT64_MAX && all_texts_end(b);
 }
 
 static Dwarf *open_dwarf(const struct al_elfutils *e, const struct al_bytes *b, Elf **ret_elf) {
@@ -64,7 +81,7 @@ static bool open_alt(struct al_objects *o, struct al_dso *d, struct al_source *l
     size_t id = strlen(link) + 1;
     if (id >= s.sh_size || !al_debug_by_id(o, (unsigned char *)link + id, (uint32_t)(s.sh_size - id), &l->alt_file))
         return false;
-    if (al_dso_hold(o, d, debug_size(&l->alt_file)))
+    if (al_dso_hold(o, d, debug_size(&l->alt_file)) && all_texts_end(&l->alt_file))
         l->alt = open_dwarf(o->e, &l->alt_file, &l->alt_elf);
     if (l->alt)
         o->e->dwarf_setalt(l->dwarf, l->alt);
@@ -74,6 +91,7 @@ static bool open_alt(struct al_objects *o, struct al_dso *d, struct al_source *l
 bool al_source_begin(const struct al_elfutils *e, struct al_source *l) {
     if (has_info(&l->file))
         l->dwarf = open_dwarf(e, &l->file, &l->elf);
+    l->info_ends = l->dwarf && texts_end(&l->file, ".debug_info", false, false);
     return l->dwarf != NULL;
 }
 
@@ -156,9 +174,16 @@ Dwarf_CFI *al_dso_debug_frame(struct al_objects *o, struct al_dso *d) {
     return l ? l->frames : NULL;
 }
 
+// The name of the unit's folder, which libdw reads up to its end, may stand in the unit itself.
+static bool folder_ends(const struct al_elfutils *e, const struct al_source *l, Dwarf_Die *unit) {
+    Dwarf_Attribute folder;
+    return l->info_ends || !e->dwarf_attr(unit, DW_AT_comp_dir, &folder) || e->dwarf_whatform(&folder) != DW_FORM_string;
+}
+
 bool al_source_find(const struct al_elfutils *e, const struct al_source *l, uint64_t address, const char **ret_file, int *ret_line) {
     Dwarf_Die unit;
-    Dwarf_Line *line = unit_of(e, l->dwarf, address, &unit) ? e->dwarf_getsrc_die(&unit, address) : NULL;
+    bool found = unit_of(e, l->dwarf, address, &unit) && folder_ends(e, l, &unit);
+    Dwarf_Line *line = found ? e->dwarf_getsrc_die(&unit, address) : NULL;
     *ret_file = line ? e->dwarf_linesrc(line, NULL, NULL) : NULL;
     return *ret_file && e->dwarf_lineno(line, ret_line) == 0 && *ret_line > 0;
 }

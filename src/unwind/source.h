@@ -12,6 +12,7 @@ struct al_source {
     Dwarf *dwarf, *alt;
     Dwarf_CFI *frames; // .debug_frame
     bool frames_tried;
+    bool info_ends; // the last text that stands in .debug_info itself ends there
 };
 
 // Opens l->file. False: no DWARF there, or more than is worth it.

@@ -22,6 +22,7 @@ static void require(int condition) {
         abort();
 }
 
+// But for URLs, of which the print hides what is secret.
 static void check_round_trip(const struct al_config *config) {
     struct al_buf b = AL_BUF_INIT;
     struct al_config again;
@@ -35,8 +36,8 @@ static void check_round_trip(const struct al_config *config) {
         require(fabs(a - c) <= 1e-9 * (1 + fabs(a)));
     }
     for (unsigned i = 0; i < al_text_count; i++)
-        require(strcmp((const char *)&config->texts + al_text_table[i].offset,
-                       (const char *)&again.texts + al_text_table[i].offset) == 0);
+        require(al_text_table[i].is_url || strcmp((const char *)&config->texts + al_text_table[i].offset,
+                                                  (const char *)&again.texts + al_text_table[i].offset) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
