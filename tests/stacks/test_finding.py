@@ -218,9 +218,12 @@ def test_threads_that_come_and_go(sample):
             "    i += 1\n    t = threading.Thread(target=work, name='w%d' % i)\n    t.start()\n    t.join()")
     for command in {v: c for n, c in ALL.items() for v in [version_of(n)]}.values():
         with started(command, "-c", code) as child:
-            samples, end, failed = sample(child.pid, samples=1500, every_us=500)
-        assert not failed, command
-        working = [t for threads in samples for t in threads if t["frames"] and t["frames"][0]["name"] == "work"]
+            for count in (1500, 6000, 24000):  # on a busy machine threads are made seldom
+                samples, end, failed = sample(child.pid, samples=count, every_us=500)
+                assert not failed, command
+                working = [t for threads in samples for t in threads if t["frames"] and t["frames"][0]["name"] == "work"]
+                if len(working) > 200:
+                    break
         named = sum(t["name"].startswith("w") and t["name"][1:].isdigit() for t in working)
         assert len(working) > 200 and named > 0.8 * len(working), command
         numbers = [int(t["name"][1:]) for t in working if t["name"][1:].isdigit()]
