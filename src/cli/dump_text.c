@@ -21,11 +21,10 @@ static const char *state_key(const struct al_dump *d, const struct al_stack_thre
 }
 
 static const char *state_words(const struct al_dump *d, const struct al_stack_thread *t) {
-    if (stopped(d, t))
-        return "stopped";
-    if (t->waits_gil == AL_STACK_YES)
-        return "waits for the GIL";
-    return t->idle == AL_STACK_YES ? "idle" : t->idle == AL_STACK_NO ? "running" : "state not known";
+    const char *key = state_key(d, t);
+    if (!key)
+        return "state not known";
+    return strcmp(key, "waits_for_gil") == 0 ? "waits for the GIL" : key;
 }
 
 static const char *const NATIVE_KEYS[] = {NULL, "merged", "part", "absent", "unfit"};

@@ -56,6 +56,8 @@ pid_t al_capture_wait(struct al_capture *c, int64_t until_ns);
 bool al_capture_has_clock(const struct al_capture *c, pid_t tid);
 // The pictures of a running thread did not reach far enough up its stack: the next ones have all that perf gives of it.
 void al_capture_deepen(struct al_capture *c, pid_t tid);
+// Whether that was not tried yet: it is tried once.
+bool al_capture_may_deepen(struct al_capture *c, pid_t tid);
 // To poll for input together with other captures; al_capture_wait with the time 0 then tells.
 int al_capture_fd(const struct al_capture *c);
 

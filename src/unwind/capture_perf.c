@@ -219,12 +219,17 @@ static int give_clock(struct al_capture *c, pid_t tid) {
     return result;
 }
 
+bool al_capture_may_deepen(struct al_capture *c, pid_t tid) {
+    const struct al_clock_ring *r = find(c, tid);
+    return r && !r->deep;
+}
+
 void al_capture_deepen(struct al_capture *c, pid_t tid) {
     struct al_clock_ring *old = find(c, tid), r;
     if (!old || old->deep)
         return;
-    old->deep = true; // whatever comes of it: it is tried once
-    if (open_ring(c, tid, true, &r) || r.fd < 0 || !more_rings(c))
+    old->deep = true; // whatever comes of it
+    if (!more_rings(c) || open_ring(c, tid, true, &r) || r.fd < 0)
         return;
     old = find(c, tid); // room may have been made at the expense of others
     if (old)

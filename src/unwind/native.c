@@ -312,7 +312,7 @@ static int take(struct al_native *n, size_t i, enum al_native_when when, struct 
     n->counts.pinned += fits;
     n->counts.unpinned += !fits;
     if (!fits && status == AL_CAPTURE_RUNNING) {
-        if (ends_before_python(n, &in))
+        if (al_capture_may_deepen(n->capture, t->tid) && ends_before_python(n, &in))
             al_capture_deepen(n->capture, t->tid);
         return 0;
     }

@@ -115,12 +115,18 @@ def test_chain_is_found(build, compiled, flags, end):
                 assert not [f for f in frames if f["guessed"]]
 
 
+def arrived(program, function):
+    """A look at a program that has printed, and may not be in its function yet."""
+    for _ in range(100):
+        status, frames = program.look()
+        if names(frames)[0] == function:
+            break
+    return status, frames
+
+
 def test_thread_that_runs(build, compiled):
     with Stood(build, compiled("-O2"), "spin") as program:
-        for _ in range(100):  # it has printed, and may not be there yet
-            status, frames = program.look()
-            if names(frames)[0] == "spin":
-                break
+        status, frames = arrived(program, "spin")
         assert status == "whole"
         has_chain(frames, ["spin"])
 
@@ -308,10 +314,7 @@ def test_many_words_that_mislead(build, compiled):
 def test_leaf_of_assembly(build, compiled):
     """What it was called by is what the stack pointer points at; better words further up are of other times."""
     with Stood(build, compiled("-O2"), "leaf") as program:
-        for _ in range(100):  # it has printed, and may not be there yet
-            status, frames = program.look()
-            if names(frames)[0] == "leaf":
-                break
+        status, frames = arrived(program, "leaf")
         assert status == "whole"
         assert [frame["guessed"] is not None for frame in has_chain(frames, ["leaf", "by_leaf"])[:3]] == [False, True, False]
 
